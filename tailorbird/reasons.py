@@ -1,0 +1,176 @@
+"""Every refusal, fallback and guard miss, in one table.
+
+In: a code and its details, `why("no_source", name="step")`. Out: a frozen `Why` whose `str` is a
+sentence for the user: where, what, and what to do about it.
+
+Invariants:
+- A reason exists only as a row of `REASONS`; another code is an AssertionError, for it is our bug.
+- A row is (template, what to do), both in the user's words. A field of the template that `why` was
+  not given shows as `?`, so that explaining never fails. Rows are sorted by stage.
+- `Why` compares by value, so a reason that was met twice can be counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+REASONS: Mapping[str, tuple[str, str]] = {
+    # the machine and the switches
+    "unsupported_platform": (
+        "native code is made for Linux on x86-64 and this is {platform}",
+        "the function runs as plain Python here; nothing needs to change",
+    ),
+    "no_avx2": (
+        "this CPU has no AVX2 ({cpu})",
+        "run on a CPU with AVX2 or AVX-512",
+    ),
+    "abi_mismatch": (
+        "NumPy or Python lays out {name} in a way this version does not know",
+        "update tailorbird, or report the versions that `tailorbird hardware` prints",
+    ),
+    "switched_off": (
+        "{name} is switched off",
+        "remove it from TAILOR_OFF, or unset TAILOR_PLAIN",
+    ),
+    # capture: the function
+    "no_source": (
+        "the source of {name} cannot be read",
+        "define it in a file or a notebook cell rather than through exec, or in C",
+    ),
+    "generator": (
+        "{name} is a generator or a coroutine",
+        "tailor the array function that it calls instead",
+    ),
+    "unsupported_syntax": (
+        "{name} is not compiled",
+        "move it out of the function; the lines around it are still compiled where possible",
+    ),
+    "unsupported_call": (
+        "the call of {name} is not understood",
+        "write it with NumPy functions, or move it out of the function",
+    ),
+    "opaque_call": (
+        "{name} runs as plain Python between compiled pieces",
+        "nothing is wrong; move it out of the function to compile the rest as one piece",
+    ),
+    "data_dependent_branch": (
+        "the branch on {name} depends on the values in an array",
+        "use np.where, or move the test out of the function",
+    ),
+    "data_dependent_loop": (
+        "how often the loop over {name} runs depends on the values in an array",
+        "give the loop a length known from shapes and Python numbers",
+    ),
+    "in_place_write": (
+        "{name} is written in place",
+        "make a new array, for example with np.where or np.concatenate",
+    ),
+    "numpy_raises": (
+        "NumPy raises {error} here",
+        "the plain function runs, so that the exception is NumPy's own",
+    ),
+    "promotion": (
+        "the type of {name} follows a promotion rule that is not compiled",
+        "convert with astype before the operation",
+    ),
+    "budget": (
+        "reading {name} took more steps than allowed",
+        "shorten the loops over Python sequences, or tailor a smaller function",
+    ),
+    # capture: the arguments
+    "unsupported_dtype": (
+        "{name} has dtype {dtype}, which is not compiled",
+        "convert it, for example with astype(np.float32)",
+    ),
+    "unsupported_type": (
+        "{name} is a {type}, which is not compiled",
+        "pass NumPy arrays, Python numbers, or tuples, dicts and dataclasses of them",
+    ),
+    "subclass": (
+        "{name} is a {type}, a subclass of ndarray with rules of its own",
+        "pass np.asarray({name}) if its extra meaning is not needed",
+    ),
+    "object_array": (
+        "{name} is an array of Python objects",
+        "convert it to a numeric dtype",
+    ),
+    # fuse, lower, emit, assemble
+    "too_large": (
+        "{name} is too large to compile ({size})",
+        "tailor a smaller function",
+    ),
+    "compile_failed": (
+        "the compiler rejected the code for {name}: {error}",
+        "this is a bug of Tailorbird's; the plain function is used meanwhile",
+    ),
+    "cache_refused": (
+        "a cached object was refused: {detail}",
+        "nothing; it was removed and compiled again",
+    ),
+    # dispatch: this call
+    "guard_missed": (
+        "no compiled variant fits this call: {detail}",
+        "nothing; a variant that fits is built if such calls go on",
+    ),
+    "overlap": (
+        "{name} overlaps in memory with {other}, which is written",
+        "pass a copy of one of them",
+    ),
+    "misaligned": (
+        "{name} is not aligned to its dtype, or not in this machine's byte order",
+        "pass a copy, which is aligned and in native order",
+    ),
+    "layout": (
+        "the memory layout of {name} is not compiled",
+        "pass np.ascontiguousarray({name})",
+    ),
+    "errstate": (
+        "np.errstate or np.seterr is not at its default",
+        "nothing; NumPy itself runs, so that its warnings and errors are as asked",
+    ),
+    "not_faster": (
+        "the compiled variant was not faster ({tailored} against {plain})",
+        "nothing; the plain function is used for calls of this size",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Why:
+    """One reason, with the user's line where it is known."""
+
+    code: str
+    text: str
+    file: str = ""
+    line: int = 0
+
+    @property
+    def place(self) -> str:
+        """`file:line` in the user's program, or the empty text."""
+        if not self.file:
+            return ""
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.text}" if self.place else self.text
+
+
+class _Blank(dict[str, Any]):
+    """Fields for a template, in which a missing one reads as a question mark."""
+
+    def __missing__(self, name: str) -> str:
+        return "?"
+
+
+def why(code: str, *, file: str = "", line: int = 0, **details: Any) -> Why:
+    """The reason `code` with its details filled in.
+
+    >>> print(why("generator", file="step.py", line=4, name="step"))
+    step.py:4: step is a generator or a coroutine; tailor the array function that it calls instead
+    """
+    assert code in REASONS, f"no row {code!r} in REASONS"
+    fields = _Blank(details)
+    what, advice = (part.format_map(fields) for part in REASONS[code])
+    return Why(code, f"{what}; {advice}", file, line)
