@@ -1,0 +1,194 @@
+"""Exact integer expressions: array sizes, Python ints, indices and trip counts are all one thing.
+
+A constant is a plain `int`. Everything else is an `Expr`, a polynomial over symbols with integer coefficients. What is not a
+polynomial (`//`, `%`, `min`, `max`) is a symbol of kind `op` that names an exact function of other expressions, so equality stays
+structural and the value can always be computed. Symbols are interned by name: equal text is the equal expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+FUNCTIONS: dict[str, Callable[..., int]] = {
+    "min": min,
+    "max": max,
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "pow": lambda a, b: a**b,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sym:
+    """A symbol: `size` (a dimension of an argument), `int` (an integer argument), `loop` (a loop variable),
+    `fresh` (known only at run time, bound by the value whose type shows it) or `op` (a function of expressions)."""
+
+    name: str
+    kind: str = "size"
+    args: tuple[Dim, ...] = ()
+
+    def __str__(self) -> str:
+        if self.kind != "op":
+            return self.name
+        return f"{self.name}({','.join(map(str, self.args))})"
+
+
+Monomial = tuple[Sym, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """A polynomial: sorted (monomial, coefficient) pairs. Built only through the operators and `symbol`."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+    _hash: int = field(default=0, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self.terms))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __add__(self, other: Dim) -> Dim:
+        total = dict(self.terms)
+        for monomial, coefficient in _terms(other):
+            total[monomial] = total.get(monomial, 0) + coefficient
+        return _build(total)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Expr:
+        return Expr(tuple((m, -c) for m, c in self.terms))
+
+    def __sub__(self, other: Dim) -> Dim:
+        return self + (-other)
+
+    def __rsub__(self, other: Dim) -> Dim:
+        return (-self) + other
+
+    def __mul__(self, other: Dim) -> Dim:
+        total: dict[Monomial, int] = {}
+        for m, c in self.terms:
+            for n, d in _terms(other):
+                key = tuple(sorted(m + n, key=str))
+                total[key] = total.get(key, 0) + c * d
+        return _build(total)
+
+    __rmul__ = __mul__
+
+    def symbols(self) -> set[Sym]:
+        """Every symbol in the expression, those inside function arguments too."""
+        found: set[Sym] = set()
+        for monomial, _ in self.terms:
+            for sym in monomial:
+                found.add(sym)
+                for arg in sym.args:
+                    if isinstance(arg, Expr):
+                        found |= arg.symbols()
+        return found
+
+    def __str__(self) -> str:
+        text = ""
+        for monomial, c in self.terms:
+            body = "*".join(map(str, monomial))
+            size = str(abs(c)) if not monomial else body if abs(c) == 1 else f"{abs(c)}*{body}"
+            text += ("-" if c < 0 else "+" if text else "") + size
+        return text
+
+    __repr__ = __str__
+
+
+Dim = int | Expr
+
+
+def _terms(x: Dim) -> Iterable[tuple[Monomial, int]]:
+    return x.terms if isinstance(x, Expr) else (((), x),)
+
+
+def _build(total: Mapping[Monomial, int]) -> Dim:
+    kept = {m: c for m, c in total.items() if c}
+    if not kept:
+        return 0
+    if len(kept) == 1 and () in kept:
+        return kept[()]
+    ordered = sorted(kept.items(), key=lambda mc: (mc[0] == (), [str(s) for s in mc[0]]))
+    return Expr(tuple(ordered))
+
+
+def symbol(name: str, kind: str = "size") -> Expr:
+    """The expression that is one symbol."""
+    return Expr((((Sym(name, kind),), 1),))
+
+
+def apply(name: str, *args: Dim) -> Dim:
+    """A function of expressions: folded when constant or exactly divisible, else a symbol of kind `op`."""
+    if all(isinstance(a, int) for a in args):
+        return FUNCTIONS[name](*args)
+    if name in ("min", "max") and args[0] == args[1]:
+        return args[0]
+    if name == "floordiv" and isinstance(args[1], int) and args[1] and isinstance(args[0], Expr):
+        divisor = args[1]
+        if all(c % divisor == 0 for _, c in args[0].terms):
+            return _build({m: c // divisor for m, c in args[0].terms})
+    return Expr((((Sym(name, "op", tuple(args)),), 1),))
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    """The product of sizes."""
+    total: Dim = 1
+    for d in dims:
+        total = total * d
+    return total
+
+
+def divide_exactly(a: Dim, b: Dim) -> Dim | None:
+    """a / b when b divides every term of a, else None."""
+    if isinstance(b, int):
+        if b == 0 or any(c % b for _, c in _terms(a)):
+            return None
+        return _build({m: c // b for m, c in _terms(a)})
+    if len(b.terms) != 1 or isinstance(a, int):
+        return 1 if a == b else 0 if a == 0 else None
+    divisor, coefficient = b.terms[0]
+    quotient: dict[Monomial, int] = {}
+    for monomial, c in a.terms:
+        rest = list(monomial)
+        for sym in divisor:
+            if sym not in rest:
+                return None
+            rest.remove(sym)
+        if c % coefficient:
+            return None
+        quotient[tuple(rest)] = c // coefficient
+    return _build(quotient)
+
+
+def substitute(x: Dim, values: Mapping[Sym, Dim]) -> Dim:
+    """x with symbols replaced, inside function arguments too."""
+    if isinstance(x, int):
+        return x
+    total: Dim = 0
+    for monomial, c in x.terms:
+        term: Dim = c
+        for sym in monomial:
+            term = term * _substitute_symbol(sym, values)
+        total = total + term
+    return total
+
+
+def _substitute_symbol(sym: Sym, values: Mapping[Sym, Dim]) -> Dim:
+    if sym in values:
+        return values[sym]
+    if sym.kind == "op":
+        return apply(sym.name, *(substitute(a, values) for a in sym.args))
+    return Expr((((sym,), 1),))
+
+
+def evaluate(x: Dim, values: Mapping[Sym, int]) -> int:
+    """The number x stands for."""
+    result = substitute(x, values)
+    if not isinstance(result, int):
+        missing = ", ".join(sorted(str(s) for s in result.symbols()))
+        raise KeyError(f"no value for {missing}")
+    return result
