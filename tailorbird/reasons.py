@@ -26,6 +26,14 @@ REASONS: Mapping[str, tuple[str, str]] = {
         "this CPU has no AVX2 ({cpu})",
         "run on a CPU with AVX2 or AVX-512",
     ),
+    "unknown_target": (
+        "there is no target named {name}",
+        "use one of {known}",
+    ),
+    "target_too_new": (
+        "this CPU ({cpu}) cannot run code made for {name}",
+        "unset TAILOR_TARGET, or name an older CPU",
+    ),
     "abi_mismatch": (
         "NumPy or Python lays out {name} in a way this version does not know",
         "update tailorbird, or report the versions that `tailorbird hardware` prints",
@@ -104,6 +112,10 @@ REASONS: Mapping[str, tuple[str, str]] = {
     "compile_failed": (
         "the compiler rejected the code for {name}: {error}",
         "this is a bug of Tailorbird's; the plain function is used meanwhile",
+    ),
+    "no_blas": (
+        "NumPy's BLAS cannot be called directly",
+        "nothing; matrix products go through NumPy",
     ),
     "cache_refused": (
         "a cached object was refused: {detail}",

@@ -1,0 +1,76 @@
+"""The BLAS that NumPy itself uses, by address.
+
+In: nothing but this process, which has NumPy loaded. Out: a `Blas` whose `find("dgemm")` is the
+address of `cblas_dgemm`, and the width of its integers; or None, with a reason.
+
+Invariants: only a library that NumPy has already loaded is used, so results, threads and versions
+are those of `np.matmul`. A name whose suffix is `64_` takes 64-bit integers, others 32-bit ones.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+from dataclasses import dataclass
+
+from tailorbird import events
+from tailorbird.assemble.process import address_of
+from tailorbird.reasons import why
+
+LIBRARY = re.compile(
+    r"(/\S*/lib[^/\s]*(?:openblas|mkl_rt|blis|flexiblas|cblas|blas)[^/\s]*\.so[^\s]*)"
+)
+# How the C names are spelt, most telling first: (prefix, suffix, bits of an integer).
+SPELLINGS = (
+    ("scipy_cblas_", "64_", 64),
+    ("cblas_", "64_", 64),
+    ("cblas_", "_64", 64),
+    ("scipy_cblas_", "", 32),
+    ("cblas_", "", 32),
+)
+PROBE = "dgemm"
+
+
+@dataclass(frozen=True)
+class Blas:
+    """A loaded BLAS: where it is, how its names are spelt, and how wide its integers are."""
+
+    path: str
+    prefix: str
+    suffix: str
+    int_bits: int
+
+    def find(self, name: str) -> int | None:
+        """The address of the C function `name` (`dgemm`, `sgemv`, `ddot`, `zdotu_sub`), or None."""
+        return _symbol(self.path, f"{self.prefix}{name}{self.suffix}")
+
+
+@functools.cache
+def blas() -> Blas | None:
+    """NumPy's BLAS, or None when it has none that can be called directly."""
+    for path in _candidates():
+        for prefix, suffix, bits in SPELLINGS:
+            if _symbol(path, f"{prefix}{PROBE}{suffix}"):
+                return Blas(path, prefix, suffix, bits)
+    events.record("no_blas", why=why("no_blas"))
+    return None
+
+
+def _candidates() -> list[str]:
+    """Shared libraries in this process whose name says BLAS, in the order they are mapped."""
+    try:
+        with open("/proc/self/maps") as maps:
+            lines = maps.read()
+    except OSError:
+        return []
+    paths = list(dict.fromkeys(LIBRARY.findall(lines)))
+    return sorted(paths, key=lambda path: "numpy" not in path)
+
+
+@functools.cache
+def _symbol(path: str, name: str) -> int | None:
+    try:
+        return address_of(getattr(ctypes.CDLL(path), name))
+    except (AttributeError, OSError):
+        return None

@@ -1,0 +1,75 @@
+"""IR text to a loaded library, by way of the disk.
+
+In: IR text, the names it exports, and how to find the names it needs. Out: a Library.
+
+    key -> objects.get -> elf.undefined -> resolve -> jit.load
+              | missing
+              +-> jit.compile_object -> objects.put
+
+Invariants: the key is one visible line, `cache_key`; what the disk gives is used only after its
+digest was checked; an object that is found but does not load is compiled again.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from tailorbird import events
+from tailorbird.assemble import elf, jit, objects, process
+from tailorbird.assemble.target import Target, fingerprint, host
+from tailorbird.errors import CompileError, CorruptObject
+
+Resolve = Callable[[Iterable[str]], dict[str, int]]
+
+
+def cache_key(text: str, target: Target) -> str:
+    """The key of what `text` compiles to: its digest and all else that decides the code."""
+    return f"{hashlib.sha256(text.encode()).hexdigest()} {fingerprint(target)}"
+
+
+def build(
+    ir: str,
+    exports: Sequence[str],
+    resolve: Resolve = process.resolve,
+    target: Target | None = None,
+    name: str = "",
+) -> jit.Library:
+    """Compile IR, or fetch what it compiled to before, and load it."""
+    target = target or host()
+    key = cache_key(ir, target)
+    cache = objects.default_cache()
+    entry = cache.get(key) if cache is not None else None
+    if entry is not None:
+        try:
+            return load(entry.obj, exports, resolve)
+        except (CompileError, CorruptObject) as error:
+            events.record("cache_reload_failed", name, error=str(error))
+    obj = compile_timed(ir, target, name)
+    if cache is not None:
+        cache.put(key, objects.Entry(obj, {"name": name}))
+    return load(obj, exports, resolve)
+
+
+def compile_timed(ir: str, target: Target, name: str = "") -> bytes:
+    """`jit.compile_object`, with an event that says how long it took."""
+    start = time.perf_counter()
+    obj = jit.compile_object(ir, target)
+    took = (time.perf_counter() - start) * 1e3
+    events.record("compiled_object", name, milliseconds=round(took, 3), bytes=len(obj))
+    return obj
+
+
+def load(obj: bytes, exports: Sequence[str], resolve: Resolve = process.resolve) -> jit.Library:
+    """Load an object, finding the names it needs with `resolve`."""
+    return jit.load(obj, resolve(elf.undefined(obj)), exports)
+
+
+@functools.cache
+def build_runtime(name: str, ir: str, exports: tuple[str, ...]) -> jit.Library:
+    """A piece of the runtime, built once per process and never unloaded."""
+    library = build(ir, exports, name=name)
+    library.make_permanent()
+    return library

@@ -1,0 +1,129 @@
+"""Every name that generated code may reference, and where it is in this process.
+
+In: the names an object leaves undefined. Out: their addresses. Nothing is looked up before it is
+asked for.
+
+| name | what |
+|---|---|
+| `tb_ndarray_type`, `tb_np_new` | NumPy: the array type, PyArray_NewFromDescr |
+| `tb_PyArray_Scalar` | NumPy: (data, descr, base) -> scalar |
+| `tb_descr_float64`, `tb_scalar_type_float64` | the dtype; the scalar type (any of DTYPES) |
+| `tb_Py...` | any function that CPython exports |
+| `tb_PyFloat_Type`, `tb_Py_None`, `tb_Py_True` | CPython objects |
+| `tb_miss` | a byte; its address, returned by an entry, means "my guards did not hold" |
+| `tb_parfor`, `tb_threads` | the pool (`pool.py`) |
+| `tb_new_large`, `tb_scratch`, `tb_scratch_free` | result memory (`memory.py`) |
+| `tb_cblas_dgemm` ... | NumPy's own BLAS (`blas.py`), integers of `blas().int_bits` bits |
+| `sin`, `fmod`, `memcpy` ... | libm, libgcc, libc |
+
+Invariants: data symbols stand for the object itself, `@tb_descr_float64` is the PyArray_Descr;
+objects that are named here live as long as the process. A name that cannot be found is a
+CompileError.
+"""
+
+from __future__ import annotations
+
+import builtins
+import ctypes
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+
+from tailorbird.assemble import blas, process
+from tailorbird.errors import CompileError
+
+DTYPES = (
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+)
+
+_DESCRS = {name: np.dtype(name) for name in DTYPES}
+_OBJECTS: Mapping[str, object] = {
+    "tb_ndarray_type": np.ndarray,
+    "tb_PyFloat_Type": float,
+    "tb_PyLong_Type": int,
+    "tb_PyBool_Type": bool,
+    "tb_PyComplex_Type": complex,
+    "tb_PyTuple_Type": tuple,
+    "tb_Py_None": None,
+    "tb_Py_True": True,
+    "tb_Py_False": False,
+    **{f"tb_descr_{name}": descr for name, descr in _DESCRS.items()},
+    **{f"tb_scalar_type_{name}": descr.type for name, descr in _DESCRS.items()},
+    **{
+        f"tb_{name}": getattr(builtins, name.removeprefix("PyExc_"))
+        for name in ("PyExc_MemoryError", "PyExc_RuntimeError", "PyExc_OverflowError")
+    },
+}
+_ALIASES = {"tb_np_new": "tb_PyArray_NewFromDescr"}
+_BLAS_PREFIX = "tb_cblas_"
+_miss = ctypes.c_char()
+MISS = ctypes.addressof(_miss)
+
+
+def resolve(names: Iterable[str]) -> dict[str, int]:
+    """The addresses of `names`, looked up now."""
+    return {name: resolve_one(name) for name in names}
+
+
+def resolve_one(name: str) -> int:
+    """The address of one name; a CompileError when this process has nothing of that name."""
+    if name in _OBJECTS:
+        return id(_OBJECTS[name])
+    if name in _RUNTIME:
+        return _RUNTIME[name]()
+    if name.startswith(_BLAS_PREFIX):
+        return _blas(name.removeprefix(_BLAS_PREFIX))
+    return process.resolve_one(_ALIASES.get(name, name))
+
+
+def runtime_symbols() -> dict[str, int]:
+    """Every name with a fixed meaning, resolved: for tests and for people; code uses `resolve`."""
+    return resolve([*_OBJECTS, *_ALIASES, *_RUNTIME])
+
+
+def _blas(name: str) -> int:
+    library = blas.blas()
+    found = library.find(name) if library is not None else None
+    if not found:
+        raise CompileError(f"the code needs cblas_{name}, which NumPy's BLAS does not offer")
+    return found
+
+
+def _pool(name: str) -> Callable[[], int]:
+    def address() -> int:
+        from tailorbird.assemble import pool
+
+        return pool.symbols()[name]
+
+    return address
+
+
+def _memory(name: str) -> Callable[[], int]:
+    def address() -> int:
+        from tailorbird.assemble import memory
+
+        return memory.symbols()[name]
+
+    return address
+
+
+_RUNTIME: Mapping[str, Callable[[], int]] = {
+    "tb_miss": lambda: MISS,
+    "tb_parfor": _pool("tb_parfor"),
+    "tb_threads": _pool("tb_threads"),
+    "tb_new_large": _memory("tb_new_large"),
+    "tb_scratch": _memory("tb_scratch"),
+    "tb_scratch_free": _memory("tb_scratch_free"),
+}
