@@ -1,8 +1,8 @@
 """The machine this process runs on.
 
 In: /proc and /sys. Out: `profile()`, a frozen `HardwareProfile` that schedules, models and cache
-keys read, and `show()`, the same for people. `tb.hardware()` is `show()`: the package can be called,
-since the public name of the room and of the function are the same word.
+keys read, and `show()`, the same for people. `tb.hardware()` is `show()`: the package can be
+called, since the public name of the room and of the function are the same word.
 
 Promised: reading takes about a millisecond, happens on first use and is kept; nothing is measured
 here, and nothing fails on another platform: what cannot be read is zero or empty. Start reading at

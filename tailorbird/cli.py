@@ -1,0 +1,216 @@
+"""The command line: `tailorbird demo | hardware | explain | run | store | bench`.
+
+In: words typed by somebody. Out: text on the console and an exit status: 0, or 1 where a check
+failed, or 2 for words that make no sense. Every command is a thin call of something that Python
+code can call as well; the stages are imported only by the command that needs them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import runpy
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any
+
+import typer
+
+from tailorbird import events, knobs
+from tailorbird.errors import TailorbirdError, UsageError
+
+app = typer.Typer(
+    name="tailorbird",
+    help="Native code cut to fit your arrays and your machine.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+_PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+_TYPE_TEXT = re.compile(r"(?P<dtype>[a-z]\d+)\[(?P<shape>[\d, ]*)\]")
+
+
+@app.command()
+def demo(
+    seconds: Annotated[float, typer.Option(help="Time to spend on each function.")] = 0.8,
+) -> None:
+    """Tailor a few array functions on this machine and show what was gained."""
+    from tailorbird.demo import demo as run_demo
+
+    rows = run_demo(seconds)
+    if any(row.agrees.startswith("NO") for row in rows):
+        raise typer.Exit(1)
+
+
+@app.command()
+def hardware() -> None:
+    """Show what is known about this machine."""
+    from tailorbird.hardware import show
+
+    show()
+
+
+@app.command()
+def explain(
+    target: Annotated[str, typer.Argument(help="FILE.py:FUNCTION or MODULE:FUNCTION.")],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(help="Each a type such as f32[64,128], or a Python expression."),
+    ] = None,
+) -> None:
+    """Show what would run for a call of one function, and why.
+
+    Without arguments they are taken from EXAMPLES in the function's module, a dict from the name of
+    a function to a callable that makes a tuple of arguments.
+    """
+    import tailorbird as tb
+
+    module, function = load_function(target)
+    values = make_arguments(module, function.__name__, arguments or [])
+    tailored = function if hasattr(function, "explain") else tb.tailor(function, background=False)
+    tailored.warm(*values)
+    _print(tailored.explain(*values))
+
+
+@app.command(context_settings=_PASSED_ON)
+def run(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A Python script.", exists=True, dir_okay=False)],
+) -> None:
+    """Run a Python script, then list what was compiled and what stayed plain, with the reasons."""
+    seen: list[events.Event] = []
+    sys.argv = [str(file), *context.args]
+    sys.path.insert(0, str(file.resolve().parent))
+    try:
+        with events.listening(seen.append):
+            runpy.run_path(str(file), run_name="__main__")
+    finally:
+        for event in seen:
+            typer.echo(f"tailorbird: {event}", err=True)
+
+
+@app.command()
+def store(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove the compiled objects.")] = False,
+) -> None:
+    """List the compiled objects on disk, or remove them."""
+    from tailorbird.assemble.objects import default_cache
+    from tailorbird.hardware.display import size
+
+    cache = default_cache()
+    if cache is None:
+        typer.echo("the cache is switched off (TAILOR_CACHE)")
+        return
+    if clear:
+        typer.echo(f"removed {cache.clear()} objects from {cache.directory}")
+        return
+    files = cache.files()
+    for path, stat in sorted(files, key=lambda item: item[1].st_mtime):
+        used = time.strftime("%Y-%m-%d %H:%M", time.localtime(stat.st_mtime))
+        typer.echo(f"{path.stem[:24]}  {used}  {size(stat.st_size):>9}")
+    total = sum(stat.st_size for _, stat in files)
+    typer.echo(f"{len(files)} objects, {size(total) if total else '0 B'}, in {cache.directory}")
+
+
+@app.command(context_settings=_PASSED_ON)
+def bench(context: typer.Context) -> None:
+    """Run benchmark suites against the peers that are installed; only in a source checkout."""
+    sys.path.insert(0, str(Path.cwd()))
+    if importlib.util.find_spec("bench") is None:
+        raise UsageError("there is no bench/ here; run this in a checkout of the repository")
+    main_module = importlib.import_module("bench.__main__")
+    raise typer.Exit(main_module.main(context.args or ["--help"]))
+
+
+@app.command("knobs")
+def show_knobs() -> None:
+    """List every switch with its environment variable and its value now."""
+    for variable, kind, value, doc in knobs.describe():
+        typer.echo(f"{variable:18} {kind:14} {value:10} {doc}")
+
+
+def load_function(target: str) -> tuple[ModuleType, Any]:
+    """The module and the function that `FILE.py:FUNCTION` or `MODULE:FUNCTION` names."""
+    place, colon, name = target.rpartition(":")
+    if not colon or not name:
+        raise UsageError(f"{target!r} names no function; write FILE.py:FUNCTION")
+    module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if not callable(found):
+        raise UsageError(f"{place} has no function {name!r}")
+    return module, found
+
+
+def _load_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    spec.loader.exec_module(module)
+    return module
+
+
+def _load_module(name: str) -> ModuleType:
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise UsageError(f"there is no module {name!r}: {error}") from error
+
+
+def make_arguments(module: ModuleType, name: str, texts: list[str]) -> tuple[Any, ...]:
+    """Arguments from what was typed, or from the module's EXAMPLES where nothing was."""
+    if texts:
+        return tuple(make_argument(text, vars(module)) for text in texts)
+    example = getattr(module, "EXAMPLES", {}).get(name)
+    if example is None:
+        raise UsageError(f"say what {name} is called with, for example: 'f32[64,128]' 0.5")
+    return tuple(example())
+
+
+def make_argument(text: str, names: dict[str, Any]) -> Any:
+    """A random array for a type such as `f32[64,128]`, else the value of the Python expression.
+
+    >>> make_argument("i64[3]", {}).shape, make_argument("2 + 3", {})
+    ((3,), 5)
+    """
+    import numpy as np
+
+    from tailorbird.ir.types import LONG
+
+    match = _TYPE_TEXT.fullmatch(text.strip())
+    if match is None or match["dtype"] not in LONG:
+        return eval(text, {"np": np, **names})
+    shape = tuple(int(part) for part in match["shape"].split(",") if part.strip())
+    values = np.random.default_rng(0).uniform(0, 100, shape)
+    return values.astype(LONG[match["dtype"]])
+
+
+def _print(explanation: Any) -> None:
+    """Show what `explain` gave: rich text, or anything with a text form."""
+    if explanation is not None:
+        from rich.console import Console
+
+        Console().print(explanation)
+
+
+def main() -> None:
+    """The entry point `tailorbird`; our own errors are one line, not a traceback."""
+    try:
+        app()
+    except TailorbirdError as error:
+        typer.echo(f"tailorbird: {error}", err=True)
+        raise SystemExit(2) from error
+
+
+if __name__ == "__main__":
+    main()

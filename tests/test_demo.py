@@ -1,0 +1,112 @@
+"""The demonstration and the command line around it."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from tailorbird import cli, demo
+from tailorbird.errors import UsageError
+
+HAS_API = importlib.util.find_spec("tailorbird.api") is not None
+needs_api = pytest.mark.skipif(not HAS_API, reason="tailorbird.api is not there")
+
+
+def invoke(*words):
+    return CliRunner().invoke(cli.app, list(words))
+
+
+@pytest.mark.parametrize("function", demo.CASES, ids=lambda function: function.__name__)
+def test_the_functions_of_the_demo_are_sound(function):
+    result = function(*demo.CASES[function]())
+    assert np.isfinite(result).all()
+    assert demo.describe_error(result, result) == "exactly"
+
+
+def test_a_wrong_answer_is_shown_as_such():
+    x = np.linspace(1, 2, 100)
+    assert demo.describe_error(x * 1.001, x).startswith("NO")
+    assert demo.describe_error(x.astype("f4"), x).startswith("NO")
+    assert demo.describe_error(x * (1 + 4e-16), x).startswith("to ")
+
+
+def test_what_was_fused_is_described():
+    class Variant:
+        groups = (("mul", "add"), ("sum",))
+
+    class Tailored:
+        variants = (Variant(),)
+
+    assert demo.describe_variants(Tailored()) == "3 operations in 2 kernels"
+    assert demo.describe_variants(object()) == "stays plain"
+
+
+def test_every_command_has_help():
+    listed = invoke("--help").output
+    for name in ("demo", "hardware", "explain", "run", "store", "bench", "knobs"):
+        assert name in listed
+        assert invoke(name, "--help").exit_code == 0
+
+
+def test_hardware_and_knobs():
+    assert "cores" in invoke("hardware").output
+    assert "TAILOR_THREADS" in invoke("knobs").output
+
+
+def test_store_lists_and_clears(tmp_path, monkeypatch):
+    from tailorbird.assemble.objects import Entry, default_cache
+
+    monkeypatch.setenv("TAILOR_CACHE_DIR", str(tmp_path / "cache"))
+    default_cache().put("key", Entry(b"object"))
+    assert "1 objects" in invoke("store").output
+    assert "removed 1 objects" in invoke("store", "--clear").output
+    assert "0 objects" in invoke("store").output
+
+
+def test_run_passes_arguments_and_lists_events(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\nfrom tailorbird import events\n"
+        "print('got', sys.argv[1:])\nevents.record('compiled', 'step')\n"
+    )
+    result = invoke("run", str(script), "--fast", "3")
+    assert result.exit_code == 0
+    assert "got ['--fast', '3']" in result.output
+    assert "tailorbird: compiled step" in result.output
+
+
+def test_arguments_by_type_and_by_expression():
+    array = cli.make_argument("f32[3, 4]", {})
+    assert (array.dtype, array.shape) == (np.dtype("f4"), (3, 4))
+    assert cli.make_argument("np.arange(n)", {"n": 3}).tolist() == [0, 1, 2]
+
+
+def test_functions_are_found_in_files_and_modules(tmp_path):
+    path = tmp_path / "mine_for_explain.py"
+    path.write_text("def f(x):\n    return x\n")
+    assert cli.load_function(f"{path}:f")[1].__name__ == "f"
+    module, function = cli.load_function("tailorbird.demo:softmax")
+    assert cli.make_arguments(module, function.__name__, [])[0].shape == (1000, 1000)
+
+
+@pytest.mark.parametrize("target", ["nothing", "no_such.py:f", "no_such_module:f", "math:nothing"])
+def test_a_target_that_is_not_there_is_named(target):
+    with pytest.raises(UsageError):
+        cli.load_function(target)
+
+
+@needs_api
+@pytest.mark.parametrize("function", demo.CASES, ids=lambda function: function.__name__)
+def test_demo_case_agrees(function):
+    row = demo.run_case(function, seconds=0.0)
+    assert not row.agrees.startswith("NO")
+
+
+@needs_api
+def test_explain_command():
+    result = invoke("explain", "tailorbird.demo:softmax")
+    assert result.exit_code == 0, result.output
+    assert "softmax" in result.output
