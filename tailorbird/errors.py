@@ -5,6 +5,7 @@
         ├── UsageError              the caller asked for something that cannot be (also a ValueError)
         │   └── UnknownKnob         a knob of that name does not exist, or its value cannot be read
         ├── Refused                 internal: this function, node or call stays plain; carries a Why
+        ├── GuardMissed             internal: these arguments do not fit the graph or variant
         ├── CompileError            the native compiler rejected code that we wrote
         ├── CorruptObject           a cached object is damaged, truncated or not ours
         ├── ParseError              graph text does not follow the grammar; carries line and column
@@ -42,6 +43,10 @@ class Refused(TailorbirdError):
     def __init__(self, why: Why) -> None:
         super().__init__(str(why))
         self.why = why
+
+
+class GuardMissed(TailorbirdError):
+    """Internal: a graph or variant does not hold for these arguments or this data."""
 
 
 class CompileError(TailorbirdError):

@@ -1,8 +1,9 @@
 """Exact integer expressions: array sizes, Python ints, indices and trip counts are all one thing.
 
-A constant is a plain `int`. Everything else is an `Expr`, a polynomial over symbols with integer coefficients. What is not a
-polynomial (`//`, `%`, `min`, `max`) is a symbol of kind `op` that names an exact function of other expressions, so equality stays
-structural and the value can always be computed. Symbols are interned by name: equal text is the equal expression.
+A constant is a plain `int`. Everything else is an `Expr`, a polynomial over symbols with integer
+coefficients. What is not a polynomial (`//`, `%`, `min`, `max`) is a symbol of kind `op` that names
+an exact function of other expressions, so equality stays structural and the value can always be
+computed. Symbols are interned by name: equal text is the equal expression.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ FUNCTIONS: dict[str, Callable[..., int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Sym:
-    """A symbol: `size` (a dimension of an argument), `int` (an integer argument), `loop` (a loop variable),
-    `fresh` (known only at run time, bound by the value whose type shows it) or `op` (a function of expressions)."""
+    """A symbol of one of five kinds.
+
+    `size` is a dimension of an argument, `int` an integer argument, `loop` a loop variable, `fresh`
+    is known only at run time (bound by the value whose type shows it), `op` is a function.
+    """
 
     name: str
     kind: str = "size"
@@ -39,7 +43,7 @@ Monomial = tuple[Sym, ...]
 
 @dataclass(frozen=True, slots=True)
 class Expr:
-    """A polynomial: sorted (monomial, coefficient) pairs. Built only through the operators and `symbol`."""
+    """A polynomial: sorted (monomial, coefficient) pairs, built only by operators and `symbol`."""
 
     terms: tuple[tuple[Monomial, int], ...]
     _hash: int = field(default=0, compare=False)
@@ -122,7 +126,7 @@ def symbol(name: str, kind: str = "size") -> Expr:
 
 
 def apply(name: str, *args: Dim) -> Dim:
-    """A function of expressions: folded when constant or exactly divisible, else a symbol of kind `op`."""
+    """A function of expressions: folded when constant or divisible, else a symbol of kind `op`."""
     if all(isinstance(a, int) for a in args):
         return FUNCTIONS[name](*args)
     if name in ("min", "max") and args[0] == args[1]:

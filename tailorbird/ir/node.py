@@ -1,8 +1,9 @@
 """Nodes, values, regions, views and graphs.
 
-Invariants: a node's operands are values defined earlier in its region or an enclosing one, exact integers, or scalar literals; a
-region keeps program order; a value belongs to one node, or is a parameter of a region or graph; types never change once made.
-Attributes are hashable, so that a pure node is found again by `Region.add` (hash-consing within a region and its parents).
+Invariants: a node's operands are values defined earlier in its region or an enclosing one, exact
+integers, or scalar literals; a region keeps program order; a value belongs to one node, or is a
+parameter of a region or graph; types never change once made. Attributes are hashable, so that a
+pure node is found again by `Region.add` (hash-consing within a region and its parents).
 """
 
 from __future__ import annotations
@@ -13,40 +14,63 @@ from typing import Any
 
 import numpy as np
 
-from tailorbird.ir.expr import Dim, Expr
+from tailorbird.ir.expr import Dim, Expr, divide_exactly
 from tailorbird.ir.types import Type, type_of_literal
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """An index map from a result to its base: base axis k is read at `start + step * index[axis]`, or at `start` when axis is None.
+    """An index map from a result to its base.
 
-    Basic indexing, transposes, flips, newaxis, diagonals (two base axes on one result axis) and broadcasting (a result axis that
-    no base axis uses) all compose into one view. `shape` is the shape of the result.
+    Base axis k is read at `start + step * index[axis]`, or at `start` when axis is None (then the
+    step is 0). Basic indexing, transposes, flips, newaxis, diagonals (two base axes on one result
+    axis) and broadcasting (a result axis that no base axis uses) all compose into one view. `shape`
+    is the shape of the result. Printed as slices that never wrap, `[1:n0-1, 0, n1-1:-1:-1]`; the
+    notation is in docs/ir.md.
     """
 
     dims: tuple[tuple[Dim, Dim, int | None], ...]
     shape: tuple[Dim, ...]
 
+    def __post_init__(self) -> None:
+        if any(axis is None and step != 0 for _, step, axis in self.dims):
+            dims = tuple((s, 0 if axis is None else step, axis) for s, step, axis in self.dims)
+            object.__setattr__(self, "dims", dims)
+
     def then(self, outer: View) -> View:
         """The view that reads `outer` of what this view shows."""
-        dims = []
+        dims: list[tuple[Dim, Dim, int | None]] = []
         for start, step, axis in self.dims:
             if axis is None:
-                dims.append((start, step, None))
+                dims.append((start, 0, None))
                 continue
             start2, step2, axis2 = outer.dims[axis]
             dims.append((start + step * start2, step * step2, axis2))
         return View(tuple(dims), outer.shape)
 
     def __str__(self) -> str:
-        parts = []
+        used = [axis for _, _, axis in self.dims if axis is not None]
+        tagged = used != sorted(set(used))
+        parts: list[str] = []
+        shown = 0
         for start, step, axis in self.dims:
             if axis is None:
                 parts.append(str(start))
-            else:
-                parts.append(f"{start}+{step}*{axis}" if step != 1 else f"{start}+{axis}")
-        return f"[{', '.join(parts)} -> {','.join(map(str, self.shape))}]"
+                continue
+            parts += [f"*{self.shape[k]}" for k in range(shown, axis) if not tagged]
+            shown = axis + 1
+            parts.append(self._slice(start, step, axis) + (f" @{axis}" if tagged else ""))
+        for k in range(0 if tagged else shown, len(self.shape)):
+            if k not in used:
+                parts.append(f"*{self.shape[k]}" + (f" @{k}" if tagged else ""))
+        return f"[{', '.join(parts)}]"
+
+    def _slice(self, start: Dim, step: Dim, axis: int) -> str:
+        count = self.shape[axis]
+        stop: Dim = start + step * count
+        exact = step != 0 and divide_exactly(stop - start, step) == count
+        middle = str(stop) if exact else f"({count})"
+        return f"{start}:{middle}" + ("" if step == 1 else f":{step}")
 
 
 def identity_view(shape: Sequence[Dim]) -> View:
@@ -59,7 +83,9 @@ class Value:
 
     __slots__ = ("index", "name", "node", "type")
 
-    def __init__(self, type: Type, node: Node | None = None, index: int = 0, name: str = "") -> None:
+    def __init__(
+        self, type: Type, node: Node | None = None, index: int = 0, name: str = ""
+    ) -> None:
         self.type = type
         self.node = node
         self.index = index
@@ -79,7 +105,7 @@ def type_of(x: Operand) -> Type:
 
 
 class Node:
-    """One operation: `op`, operands, attributes, results, and regions for the ops that hold graphs."""
+    """One operation: `op`, operands, attributes, results, and regions if the op holds graphs."""
 
     __slots__ = ("attrs", "inputs", "line", "op", "outputs", "regions")
 
@@ -140,7 +166,12 @@ class Region:
     ) -> Value:
         """The result of a pure node, made once for equal operands."""
         attributes = attrs or {}
-        key = (op, tuple(map(operand_key, inputs)), tuple(sorted(attributes.items(), key=str)), type)
+        key = (
+            op,
+            tuple(map(operand_key, inputs)),
+            tuple(sorted(attributes.items(), key=str)),
+            type,
+        )
         region: Region | None = self
         while region is not None:
             if key in region._seen:
@@ -166,7 +197,10 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A relation between sizes and integer arguments that the code relies on: `expr rel 0`, rel one of `==`, `!=`, `>=`."""
+    """A relation between sizes and integer arguments that the code relies on: `expr rel 0`.
+
+    `rel` is one of `==`, `!=`, `>=`.
+    """
 
     rel: str
     expr: Dim
@@ -180,9 +214,10 @@ class Guard:
 
 @dataclass
 class Graph:
-    """A captured function: parameters, guards over their sizes, a body, results, and the arguments it writes.
+    """A captured function: parameters, guards over sizes, a body, results, the arguments it writes.
 
-    `results` is a structure of tuples, lists and dicts whose leaves are operands or static Python values wrapped in `Static`.
+    `results` is a structure of tuples, lists and dicts whose leaves are operands, static Python
+    values wrapped in `Static`, or `Argument` for an argument object itself.
     `finals` maps a parameter that the function writes to the value it holds at the end.
     """
 
@@ -200,6 +235,20 @@ class Static:
     """A result that does not depend on array data: None, a string, a dtype, ..."""
 
     value: Any
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A result that is the argument object itself, not its value."""
+
+    parameter: Value
+
+
+@dataclass(frozen=True)
+class Slot:
+    """In the `template` of a call node: where operand `index` goes."""
+
+    index: int
 
 
 def leaves(results: Any) -> Iterator[Any]:

@@ -1,17 +1,18 @@
 """The table of ops: one row each, with its NumPy meaning.
 
-A row is `Op(name, kind, meaning)`. `meaning` takes the operands' concrete values and the attributes by keyword and returns what NumPy
-returns; `interp.py` runs graphs by these meanings and is the definition every backend is tested against. The kind says which
-shape rule holds and what lowering may do:
+A row is `Op(name, kind, meaning)`. `meaning` takes the operands' concrete values and the attributes
+by keyword and returns what NumPy returns; `interp.py` runs graphs by these meanings and is the
+definition every backend is tested against. The kind says which shape rule holds and what lowering
+may do:
 
     map       elementwise with broadcasting; `meaning` is usually a ufunc
-    reduce    folds the axes in `axis` (a tuple of non-negative ints, never None), keeping them as 1 with `keepdims`
+    reduce    folds the axes in `axis` (a tuple of non-negative ints); `keepdims` keeps them as 1
     scan      a running reduction along `axis`; same shape out
     contract  products summed over shared indices
     create    a new array from scalars; attribute `shape`
-    move      the same elements elsewhere: views, reshapes, concatenation, functional writes, gathers
+    move      the same elements elsewhere: views, reshapes, joins, functional writes, gathers
     region    holds graphs: loop, while, branch
-    effect    call (opaque Python), transfer (device to device), check (leave for plain Python when it fails)
+    effect    call (opaque Python), transfer (device to device), check (if it fails: plain Python)
 
 To add one: docs/add_an_op.md.
 """
@@ -34,12 +35,21 @@ class Op:
     meaning: Callable[..., Any] | None
 
 
-UNARY = """negative positive absolute fabs sign signbit rint floor ceil trunc sqrt square cbrt reciprocal exp exp2 expm1
-log log2 log10 log1p sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh degrees radians isnan isinf
-isfinite logical_not invert conjugate spacing""".split()
-BINARY = """add subtract multiply divide floor_divide remainder fmod power float_power maximum minimum fmax fmin arctan2 hypot
-logaddexp logaddexp2 copysign nextafter heaviside ldexp gcd lcm equal not_equal less less_equal greater greater_equal
-logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor left_shift right_shift""".split()
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+UNARY = _words("""
+    negative positive absolute fabs sign signbit rint floor ceil trunc sqrt square cbrt reciprocal
+    exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh
+    arccosh arctanh degrees radians isnan isinf isfinite logical_not invert conjugate spacing
+""")
+BINARY = _words("""
+    add subtract multiply divide floor_divide remainder fmod power float_power maximum minimum fmax
+    fmin arctan2 hypot logaddexp logaddexp2 copysign nextafter heaviside ldexp gcd lcm equal
+    not_equal less less_equal greater greater_equal logical_and logical_or logical_xor bitwise_and
+    bitwise_or bitwise_xor left_shift right_shift
+""")
 if hasattr(np, "bitwise_count"):
     UNARY.append("bitwise_count")
 UFUNCS: dict[str, np.ufunc] = {name: getattr(np, name) for name in UNARY + BINARY}
@@ -77,7 +87,8 @@ def _full(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def _empty(shape: tuple[int, ...], dtype: Any) -> Any:
-    return np.zeros(shape, dtype=dtype)
+    """Poison, so that reliance on what is there shows."""
+    return np.full(shape, np.nan if np.dtype(dtype).kind in "fc" else 123, dtype=dtype)
 
 
 def _concatenate(*parts: Any, axis: int) -> Any:
@@ -153,29 +164,29 @@ ROWS: list[Op] = [
     Op("cumsum",        "scan",     _scan("cumsum")),       # attributes axis, dtype
     Op("cumprod",       "scan",     _scan("cumprod")),
     Op("matmul",        "contract", np.matmul),
-    Op("dot",           "contract", np.dot),                # rounds differently from matmul: its own row
-    Op("einsum",        "contract", _einsum),               # attribute subscripts, explicit `->` form
+    Op("dot",           "contract", np.dot),                # rounds unlike matmul: its own row
+    Op("einsum",        "contract", _einsum),               # attribute subscripts, with `->`
     Op("full",          "create",   _full),                 # attributes shape, dtype
-    Op("empty",         "create",   _empty),                # holds zeros here; nobody may rely on it
-    Op("arange",        "create",   _arange),               # operands start, step; attributes shape, dtype
-    Op("linspace",      "create",   _linspace),             # operands start, stop; attributes shape, endpoint, dtype
+    Op("empty",         "create",   _empty),                # poison; nobody may rely on it
+    Op("arange",        "create",   _arange),               # start, step; shape, dtype
+    Op("linspace",      "create",   _linspace),             # start, stop; shape, endpoint, dtype
     Op("read",          "move",     None),                  # attribute view
     Op("write",         "move",     None),                  # %new = write %base, value {view}
     Op("write_mask",    "move",     None),                  # %new = write_mask %base, %mask, value
-    Op("compress",      "move",     None),                  # %base[%mask]
-    Op("gather",        "move",     None),                  # %base[index...]
-    Op("scatter",       "move",     None),                  # %new = scatter %base, index..., value
+    Op("compress",      "move",     None),                  # %base[%mask]; attribute size
+    Op("gather",        "move",     None),                  # %base[index...]; axes
+    Op("scatter",       "move",     None),                  # %base, index..., value; axes
     Op("reshape",       "move",     _reshape),              # attribute shape
     Op("concatenate",   "move",     _concatenate),          # attribute axis
-    Op("pad",           "move",     _pad),                  # attributes width, mode (edge, reflect, symmetric, wrap)
+    Op("pad",           "move",     _pad),                  # width, mode (edge, reflect, ...)
     Op("take",          "move",     _take),                 # attribute axis
     Op("loop",          "region",   None),
     Op("while",         "region",   None),
     Op("branch",        "region",   None),
-    Op("call",          "effect",   None),                  # attributes function (module:name), reason
+    Op("call",          "effect",   None),                  # function, template, many, reason
     Op("transfer",      "effect",   None),                  # attributes source, target
-    Op("check",         "effect",   None),                  # attribute rel
+    Op("check",         "effect",   None),                  # operand rel 0; attribute rel
 ]
 # fmt: on
 OPS: dict[str, Op] = {row.name: row for row in ROWS}
-COMPARISONS = frozenset("equal not_equal less less_equal greater greater_equal".split())
+COMPARISONS = frozenset(_words("equal not_equal less less_equal greater greater_equal"))

@@ -1,7 +1,7 @@
 """Types: a dtype, a symbolic shape, and whether the value is a weak Python scalar (NEP 50).
 
-Printed `f32[n,64]`, `f64` (a NumPy scalar), `py_f64` (a Python float). Weakness is part of the type, so NumPy's promotion falls
-out of the types of the operands.
+Printed `f32[n,64]`, `f64` (a NumPy scalar), `py_f64` (a Python float). Weakness is part of the
+type, so NumPy's promotion falls out of the types of the operands.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ INT = np.dtype(np.int64)
 
 
 def type_of_literal(x: object) -> Type:
-    """The type of a scalar operand written into the graph: a Python number is weak, a NumPy scalar is not."""
+    """The type of a scalar operand: a Python number is weak, a NumPy scalar is not."""
     if isinstance(x, np.generic):
         return Type(x.dtype)
     if isinstance(x, bool):
