@@ -1,0 +1,58 @@
+"""Threads for generated code.
+
+In: nothing; the pool is built when a kernel first names `tb_parfor`, and its threads start when a
+kernel first calls it. Out: addresses of `tb_parfor` and `tb_threads`, and how many threads may
+work.
+
+Invariants: see `pool_ir.py` for the pool itself. Here: the limit follows the knob `threads` and
+the cores this process may use; a forked child starts afresh; the code is never unloaded, since
+workers live in it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+
+from tailorbird import knobs
+from tailorbird.assemble import build, jit, pool_ir
+
+MOST_THREADS = 256
+
+
+def symbols() -> dict[str, int]:
+    """Addresses for generated code, with the limit set from the knobs."""
+    library = _library()
+    refresh()
+    return {name: library.address(name) for name in ("tb_parfor", "tb_threads")}
+
+
+def threads() -> int:
+    """How many threads a kernel may use now, the calling one included."""
+    wanted = knobs.get("threads") or len(os.sched_getaffinity(0))
+    return max(1, min(int(wanted), MOST_THREADS))
+
+
+def refresh() -> int:
+    """Let the running pool follow the knob `threads`; the limit that holds from now on."""
+    limit = threads()
+    _word("tb_threads").value = limit
+    return limit
+
+
+def started() -> int:
+    """How many workers have been started in this process."""
+    return int(_word("tb_pool_started").value)
+
+
+def _word(name: str) -> ctypes.c_int64:
+    return ctypes.c_int64.from_address(_library().address(name))
+
+
+@functools.cache
+def _library() -> jit.Library:
+    library = build.build_runtime("pool", pool_ir.IR, pool_ir.EXPORTS)
+    reset = ctypes.CFUNCTYPE(None)(library.address("tb_pool_reset"))
+    os.register_at_fork(after_in_child=reset)
+    return library
