@@ -1,0 +1,10 @@
+"""A call comes in; the first variant whose guards hold answers it.
+
+In: a call of a tailored function. Out: the result of native code, or of the fallback, which is
+Python. Promised: a call that native code answers runs no Python; one it cannot answer gets to the
+fallback with its arguments as they were passed.
+
+Read `object.py` first (the callable and its table of entries), then `stub_ir.py` (the code behind
+every call), `errstate.py` (when NumPy has been asked to report), and `abi.py` (how objects are
+laid out).
+"""
