@@ -1,0 +1,146 @@
+"""Logarithms and what is made of them: log, log2, log10, log1p, arcsinh, arccosh, arctanh.
+
+In: a `Lanes` and a register x. Out: a register.
+
+x = 2^k m with m in [0.75, 1.5), then m = c (1 + r) with 1/c and log c from register tables
+(AVX-512), or c = 1 (no table), so log x = (k ln 2 + log c) + log(1 + r).
+
+Invariant: around x = 1, k = 0 and c = 1, so nothing cancels and the error stays relative.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from tailorbird.emit import vmath_tables as t
+from tailorbird.emit.vmath_lanes import Lanes
+
+LN2 = 0.6931471805599453
+LOG2_E = 1.4426950408889634
+LOG10_E = 0.4342944819032518
+LOG10_2 = 0.3010299956639812
+INF = float("inf")
+NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """x = 2^k * m; index holds the leading mantissa bits of m in its low bits."""
+
+    k: str
+    m: str
+
+
+def _split(v: Lanes, x: str) -> Reduced:
+    """Exponent and significand in [0.75, 1.5) of a positive x, subnormal or not.
+
+    With AVX-512, k is -inf for 0 and inf for inf, m is 1 there, and NaN for NaN and x < 0.
+    """
+    if v.b.avx512:
+        m = v.significand(x, 3)
+        return Reduced(v.sub(v.exponent(x), v.exponent(m)), m)
+    tiny = v.cmp("olt", x, v.k(2.0 ** (1 - v.bias)))
+    lift = v.mantissa + 1
+    bits = v.to_bits(v.select(tiny, v.mul(x, v.k(2.0**lift)), x))
+    # Adding 1.0 - 0.75 carries into the exponent exactly where m would be 1.5 or more.
+    carried = v.iop("add", bits, v.ki(1 << (v.mantissa - 1)))
+    field = v.iop("and", carried, v.ki(-1 << v.mantissa))
+    m = v.from_bits(v.iop("add", v.iop("sub", bits, field), v.one_bits()))
+    count = v.iop("lshr", carried, v.ki(v.mantissa))
+    offset = v.select(tiny, v.k(-float(v.bias + lift)), v.k(-float(v.bias)))
+    return Reduced(v.add(_small_int(v, count), offset), m)
+
+
+def _small_int(v: Lanes, count: str) -> str:
+    """A small non-negative integer as a float."""
+    if not v.double:
+        return v.b.pure(f"sitofp {v.vit} {count} to {v.vt}")
+    (magic,) = struct.unpack("<q", struct.pack("<d", 2.0**52))
+    return v.sub(v.from_bits(v.iop("or", count, v.ki(magic))), v.k(2.0**52))
+
+
+def _index(v: Lanes, m: str) -> str:
+    bits = 4 if v.double else 5
+    return v.iop("lshr", v.to_bits(m), v.ki(v.mantissa - bits))
+
+
+def _inverse(v: Lanes, m: str) -> str:
+    table = t.LOG_F64_INVERSES if v.double else t.LOG_F32_INVERSES
+    return v.lookup(table, _index(v, m))
+
+
+def _log1p_small(v: Lanes, r: str) -> str:
+    """log(1 + r) for r in the range the table leaves, or in [-0.25, 0.5] without a table."""
+    if v.b.avx512:
+        q = v.poly(r, t.LOG_F64_TABLE if v.double else t.LOG_F32_TABLE)
+        return v.fma(v.mul(r, r), q, r)
+    if not v.double:
+        return v.fma(v.mul(r, r), v.poly(r, t.LOG_F32), r)
+    # With s = r / (2 + r): log(1 + r) = r - (h - s (h + R)), h = r^2 / 2, R = s^2 (...)
+    s = v.div(r, v.add(r, v.k(2.0)))
+    z = v.mul(s, s)
+    half = v.mul(v.mul(r, v.k(0.5)), r)
+    rest = v.fma(z, v.poly(z, t.LOG_F64), half)
+    return v.sub(r, v.fma(v.neg(s), rest, half))
+
+
+def _edges(v: Lanes, x: str, result: str) -> str:
+    """What the table-free path cannot see: 0, inf, negative, NaN."""
+    if v.b.avx512:
+        return result
+    result = v.select(v.cmp("oeq", x, v.k(INF)), x, result)
+    result = v.select(v.cmp("ult", x, v.k(0.0)), v.k(NAN), result)
+    return v.select(v.cmp("oeq", x, v.k(0.0)), v.k(-INF), result)
+
+
+def _log(v: Lanes, x: str, unit: float, scale: float, table: tuple[float, ...]) -> str:
+    """k * unit + table[j] + log(1 + r) * scale"""
+    parts = _split(v, x)
+    if v.b.avx512:
+        r = v.fma(parts.m, _inverse(v, parts.m), v.k(-1.0))
+        base = v.fma(parts.k, v.k(unit), v.lookup(table, _index(v, parts.m)))
+    else:
+        r = v.sub(parts.m, v.k(1.0))
+        base = v.mul(parts.k, v.k(unit)) if unit != 1.0 else parts.k
+    small = _log1p_small(v, r)
+    total = v.add(base, small) if scale == 1.0 else v.fma(small, v.k(scale), base)
+    return _edges(v, x, total)
+
+
+def log(v: Lanes, x: str) -> str:
+    return _log(v, x, LN2, 1.0, t.LOG_F64_STEPS if v.double else t.LOG_F32_STEPS)
+
+
+def log2(v: Lanes, x: str) -> str:
+    return _log(v, x, 1.0, LOG2_E, t.LOG2_F64_STEPS if v.double else t.LOG2_F32_STEPS)
+
+
+def log10(v: Lanes, x: str) -> str:
+    return _log(v, x, LOG10_2, LOG10_E, t.LOG10_F64_STEPS if v.double else t.LOG10_F32_STEPS)
+
+
+def log1p(v: Lanes, x: str) -> str:
+    return v.copysign(log_of_sum(v, v.k(1.0), x, None), x)
+
+
+def log_of_sum(v: Lanes, x: str, y: str, tail: str | None) -> str:
+    """log(x + y + tail), tail far smaller than y; relative error also where the sum is near 1."""
+    total, error = v.two_sum(x, y)
+    if tail is not None:
+        error = v.add(error, tail)
+    parts = _split(v, total)
+    if v.b.avx512:
+        error = v.scale(error, v.neg(parts.k))
+        inverse = _inverse(v, parts.m)
+        r = v.fma(error, inverse, v.fma(parts.m, inverse, v.k(-1.0)))
+        table = t.LOG_F64_STEPS if v.double else t.LOG_F32_STEPS
+        base = v.fma(parts.k, v.k(LN2), v.lookup(table, _index(v, parts.m)))
+    else:
+        down = v.power_of_two(v.to_int(v.neg(v.at_most(parts.k, v.k(100.0)))))
+        r = v.fma(error, down, v.sub(parts.m, v.k(1.0)))
+        base = v.mul(parts.k, v.k(LN2))
+    result = v.add(base, _log1p_small(v, r))
+    result = v.select(v.cmp("oeq", total, v.k(INF)), total, result)
+    result = v.select(v.cmp("ult", total, v.k(0.0)), v.k(NAN), result)
+    return v.select(v.cmp("oeq", total, v.k(0.0)), v.k(-INF), result)

@@ -1,0 +1,105 @@
+"""Vector math against long double and NumPy: 4 ulp everywhere, special values exact.
+
+Every function, both element types, at full width, as a scalar, and for an AVX2 machine.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+import pytest
+from vmath_kernel import BINARY, DTYPES, full_width, host_has_avx512, kernel
+
+from tailorbird.emit.vmath import VECTOR_MATH
+
+LIMIT = 4.0
+POINTS = 4000
+MODES = ["full", "single", "avx2"]
+LONG = np.longdouble
+
+# Arguments around which something changes: overflow, underflow, saturation, switches of method.
+THRESHOLDS = [
+    *(
+        88.72283,
+        88.72284,
+        89.4,
+        -87.33,
+        -103.27,
+        -103.97,
+        -103.98,
+        127.99999,
+        128,
+        -126,
+        -149,
+        -150,
+    ),
+    *(709.782712893384, 709.7827128933841, 710.4758600739439, 710.475860073944, -708.4, -744.4),
+    *(-745.13321910194, -745.14, 1023.9999, 1024, -1022, -1074, -1075, -1076, 0.5, 0.75, 1.5, 2, 3),
+    *(math.pi / 4, math.pi / 2, math.pi, 0.34657, 0.0216, 0.0108, 9.01, 9.5, 18.7, 20, 26.6, 1e5),
+]
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
+@functools.cache
+def points(dtype: type) -> np.ndarray:
+    """Random bits, every exponent, near 1, ordinary sizes, special points; both signs."""
+    rng = np.random.default_rng(7)
+    info = np.finfo(dtype)
+    unsigned = np.dtype(f"u{np.dtype(dtype).itemsize}")
+    bits = rng.integers(0, np.iinfo(unsigned).max, 2 * POINTS, dtype=unsigned).view(dtype)
+    near = 1 + rng.uniform(-0.3, 0.6, POINTS) * np.exp(rng.uniform(-20, 0, POINTS))
+    small = np.exp(rng.uniform(-20, 6, POINTS))
+    exponents = np.ldexp(rng.uniform(1, 2, 2100), np.arange(-1075, 1025)[:2100])
+    special = np.array([0, np.inf, np.nan, 1, info.max, info.tiny, info.smallest_subnormal])
+    edges = np.array([*special, *THRESHOLDS], dtype)
+    edges = np.concatenate([edges, np.nextafter(edges, dtype(0)), np.nextafter(edges, dtype(9e9))])
+    ordinary = rng.uniform(-1, 1, (4, POINTS)) * np.array([[1.2], [6], [110], [760]])
+    both = np.concatenate([near, small, exponents[:2100], edges])
+    return np.concatenate([bits, ordinary.ravel(), both, -both]).astype(dtype)
+
+
+def reference(name: str, *args: np.ndarray) -> np.ndarray:
+    return getattr(np, name)(*[a.astype(LONG) for a in args])
+
+
+def ulps(got: np.ndarray, true: np.ndarray) -> np.ndarray:
+    """Errors in ulps; 0 where both are the same infinity or NaN, inf where only one is."""
+    info = np.finfo(got.dtype)
+    rounded = true.astype(got.dtype)
+    _, exponent = np.frexp(true)
+    unit = np.maximum(np.ldexp(LONG(1), exponent - 1 - info.nmant), LONG(info.smallest_subnormal))
+    error = np.abs(got.astype(LONG) - true) / unit
+    same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
+    finite = np.isfinite(got) & np.isfinite(rounded)
+    return np.where(finite, error, np.where(same, 0, np.inf))
+
+
+def build(name: str, ty: str, mode: str):
+    avx512 = mode != "avx2" and host_has_avx512()
+    return kernel(name, ty, 1 if mode == "single" else full_width(ty, avx512), avx512)
+
+
+def assert_close(name: str, got: np.ndarray, true: np.ndarray, *args: np.ndarray) -> None:
+    errors = ulps(got, true)
+    worst = int(np.argmax(errors))
+    at = tuple(a[worst] for a in args)
+    message = f"{name}{at}: got {got[worst]!r}, true {true[worst]!r}, {errors[worst]} ulp"
+    assert errors[worst] <= LIMIT, message
+    zero = (true == 0) & (np.signbit(true) != np.signbit(got))
+    assert not zero.any(), f"{name}: wrong sign of zero at {[a[zero][:3] for a in args]}"
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("ty", DTYPES)
+@pytest.mark.parametrize("name", sorted(VECTOR_MATH - BINARY))
+def test_one_argument(name: str, ty: str, mode: str) -> None:
+    x = points(DTYPES[ty])
+    got = build(name, ty, mode)(x)
+    assert_close(name, got, reference(name, x), x)
