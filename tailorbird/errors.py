@@ -2,7 +2,7 @@
 
     Exception
     └── TailorbirdError             anything below; catch this to catch all of them
-        ├── UsageError              the caller asked for something that cannot be (also a ValueError)
+        ├── UsageError              the caller asked for something that cannot be; also a ValueError
         │   └── UnknownKnob         a knob of that name does not exist, or its value cannot be read
         ├── Refused                 internal: this function, node or call stays plain; carries a Why
         ├── GuardMissed             internal: these arguments do not fit the graph or variant
@@ -11,10 +11,10 @@
         ├── ParseError              graph text does not follow the grammar; carries line and column
         └── VerifyError             a graph or kernel breaks an invariant of its stage
 
-Invariants: a call of a tailored function never lets one of these out. `Refused` and the ones below it
-are caught by the dispatcher, turned into a reason and answered by the plain function. An exception
-that plain NumPy would raise is raised by plain NumPy. `assert` means a bug of ours; `raise` of one of
-these means that something was handed to us which we cannot use.
+Invariants: a call of a tailored function lets none but UsageError out. `Refused` and those below
+it are caught by the dispatcher, turned into a reason and answered by the plain function. An
+exception that plain NumPy would raise is raised by plain NumPy. `assert` means a bug of ours;
+`raise` of one of these means that something was handed to us which we cannot use.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class VerifyError(TailorbirdError):
 
 
 def _with_caret(message: str, text: str, line: int, column: int) -> str:
-    """The message, followed by line `line` (from 1) of `text` with a caret under `column` (from 1)."""
+    """The message, then line `line` of `text` with a caret under `column`, both from 1."""
     lines = text.splitlines()
     if not 1 <= line <= len(lines):
         return message

@@ -1,7 +1,7 @@
 """One record per decision.
 
-In: `record(kind, function, **data)` from any stage and any thread. Out: `recent()` for `explain`, the
-command line and tests, and a call of every listener as it happens.
+In: `record(kind, function, **data)` from any stage and any thread. Out: `recent()` for `explain`,
+the command line and tests, and a call of every listener as it happens.
 
 Invariants:
 - The ring holds the last `CAPACITY` events and no more, so that recording never grows memory.
