@@ -22,7 +22,6 @@ import hashlib
 import hmac
 import json
 import os
-import secrets
 import stat
 import struct
 from dataclasses import dataclass, field
@@ -210,7 +209,7 @@ def _seal(body: bytes, secret: bytes, digest: bytes) -> bytes:
 
 
 def _write(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
+    temporary = path.with_name(f".{os.urandom(8).hex()}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
         with open(os.open(temporary, flags, 0o600), "wb") as file:
@@ -230,8 +229,8 @@ def _read_secret(path: Path) -> bytes:
     if len(secret) == SECRET_BYTES and not path.stat().st_mode & 0o077:
         return secret
     _remove(path)
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
-    _write(temporary, secrets.token_bytes(SECRET_BYTES))
+    temporary = path.with_name(f".{os.urandom(8).hex()}.tmp")
+    _write(temporary, os.urandom(SECRET_BYTES))
     try:
         os.link(temporary, path)
     except FileExistsError:
