@@ -24,8 +24,11 @@ from tailorbird.reasons import why
 LEGACY = np.lib.NumpyVersion(np.__version__) < "2.0.0"
 SPECIAL_FUNCTIONS = frozenset({"erf", "expit"})
 FLOAT = np.dtype(np.float64)
-REALS = {np.dtype(np.complex64): np.dtype(np.float32), np.dtype(np.complex128): FLOAT}
-WIDE = {"b": INT, "i": INT, "u": np.dtype(np.uint64)}
+REALS: dict[np.dtype, np.dtype] = {
+    np.dtype(np.complex64): np.dtype(np.float32),
+    np.dtype(np.complex128): FLOAT,
+}
+WIDE: dict[str, np.dtype] = {"b": INT, "i": INT, "u": np.dtype(np.uint64)}
 
 Resolved = tuple[tuple[np.dtype, ...], np.dtype]
 
