@@ -6,6 +6,7 @@ import ctypes
 import functools
 import gc
 import inspect
+import subprocess
 import sys
 import threading
 import timeit
@@ -355,6 +356,26 @@ def test_a_cycle_through_the_fallback_is_collected(kind):
     reference = cycle()
     gc.collect()
     assert reference() is None
+
+
+def test_the_interpreter_ends_while_a_thread_is_in_native_code():
+    code = f"""
+import threading, time
+from tailorbird.assemble import build, symbols
+from tailorbird.dispatch import object
+library = build.build({IR!r}, ["sleeps"], symbols.resolve)
+f = object.new(object.make_type(type("Methods", (), {{}})))
+entry = (library.address("sleeps"), 0, library)
+object.install(f, object.Table(("x",), (), print, [entry]))
+def forever():
+    while True:
+        f(1)
+for _ in range(3):
+    threading.Thread(target=forever, daemon=True).start()
+time.sleep(0.1)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=30)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_wrong_layout_is_refused(monkeypatch):

@@ -151,6 +151,17 @@ def test_a_disk_that_takes_nothing_is_an_event(cache, monkeypatch, call):
     assert [path.name for path in cache.directory.iterdir()] == [objects.SECRET_NAME]
 
 
+def test_a_cache_that_may_only_be_read_is_read(cache, monkeypatch):
+    def read_only(*_args, **_kwargs):
+        raise OSError(30, "Read-only file system")
+
+    cache.put("key", ENTRY)
+    for call in ("utime", "unlink", "replace"):
+        monkeypatch.setattr(objects.os, call, read_only)
+    assert cache.get("key") == ENTRY
+    assert not cache.put("other", ENTRY)
+
+
 def test_reading_trouble_is_a_miss(cache, monkeypatch):
     cache.put("key", ENTRY)
     cache.path("key").unlink()

@@ -17,6 +17,7 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import hmac
@@ -79,7 +80,6 @@ class ObjectCache:
         try:
             data = path.read_bytes()
             entry = _unpack(data, self._secret, _digest(key))
-            os.utime(path)
         except FileNotFoundError:
             return None
         except CorruptObject as error:
@@ -89,6 +89,8 @@ class ObjectCache:
         except OSError as error:
             _refused(str(error), path)
             return None
+        with contextlib.suppress(OSError):  # a cache that may only be read is still a cache
+            os.utime(path)
         return entry
 
     def put(self, key: str, entry: Entry) -> bool:
