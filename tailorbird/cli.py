@@ -196,8 +196,10 @@ def make_argument(text: str, names: dict[str, Any]) -> Any:
 
 
 def _print(explanation: Any) -> None:
-    """Show what `explain` gave: rich text, or anything with a text form."""
-    if explanation is not None:
+    """Show what `explain` gave: plain text as it is, anything else as rich draws it."""
+    if isinstance(explanation, str):
+        typer.echo(explanation)  # rich would take the brackets of f32[n,64] for markup
+    elif explanation is not None:
         from rich.console import Console
 
         Console().print(explanation)

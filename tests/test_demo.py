@@ -6,6 +6,7 @@ import importlib.util
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from tailorbird import cli, demo
@@ -42,6 +43,19 @@ def test_what_was_fused_is_described():
 
     assert demo.describe_variants(Tailored()) == "3 operations in 2 kernels"
     assert demo.describe_variants(object()) == "stays plain"
+
+
+def test_the_table_shows_every_row(capsys):
+    rows = [demo.Row("softmax", 4e-3, 1e-3, 0.02, "5 operations in 1 kernel", "to 1e-07")]
+    Console(width=120).print(demo.table(rows))
+    shown = capsys.readouterr().out
+    for text in ("softmax", "4 ms", "1 ms", "4.0x", "20 ms", "5 operations", "to 1e-07"):
+        assert text in shown
+
+
+def test_explanations_keep_their_brackets(capsys):
+    cli._print("%2: f32[n,64] = exp %1")
+    assert capsys.readouterr().out == "%2: f32[n,64] = exp %1\n"
 
 
 def test_every_command_has_help():
