@@ -5,9 +5,10 @@ returns, with the arguments it writes written. This is the definition that every
 against, so it prefers being obvious to being fast.
 
 Invariants: a value is never changed once made (a write copies its base); rank-0 results are NumPy
-scalars, weak ones are Python scalars; each value is asserted against its type, since a difference
-is a bug of whoever made the graph. Arguments are written last, after everything is computed, so a
-failure leaves them as they were. Arguments that do not fit the graph raise `GuardMissed`.
+scalars, weak ones are Python scalars computed by Python's operators; each value is asserted against
+its type, since a difference is a bug of whoever made the graph. Arguments are written last, after
+everything is computed, so a failure leaves them as they were. Arguments that do not fit the graph
+raise `GuardMissed`.
 
 The nodes that have no meaning in the table of ops:
 
@@ -29,6 +30,7 @@ The nodes that have no meaning in the table of ops:
 from __future__ import annotations
 
 import importlib
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -52,6 +54,15 @@ from tailorbird.ir.ops import OPS
 from tailorbird.ir.scope import binders
 from tailorbird.ir.types import PYTHON_TYPES, Type
 
+PYTHON_MEANINGS: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "floor_divide": operator.floordiv,
+    "remainder": operator.mod,
+    "power": operator.pow,
+}
 RELATIONS: dict[str, Callable[[Any], Any]] = {
     "==": lambda x: x == 0,
     "!=": lambda x: x != 0,
@@ -166,6 +177,8 @@ class _Run:
                 self.define_all(node.outputs, special(self, node), node)
                 continue
             meaning = OPS[node.op].meaning
+            if node.result.type.weak and node.op in PYTHON_MEANINGS:
+                meaning = _by_python(node)
             assert meaning is not None, node.op
             attrs = {name: self.concrete(x) for name, x in node.attrs.items()}
             self.define(node.result, meaning(*self.operands(node.inputs), **attrs), node)
@@ -175,6 +188,21 @@ class _Run:
         self.define_all(region.parameters, entering, node)
         self.run_nodes(region)
         return self.operands(region.yields)
+
+
+def _by_python(node: Node) -> Callable[..., Any]:
+    """What Python's own operator does with Python scalars; where it raises, the graph is left."""
+
+    def meaning(*operands: Any) -> Any:
+        try:
+            result = PYTHON_MEANINGS[node.op](*operands)
+        except ArithmeticError as error:
+            raise GuardMissed(f"{node.op} at {node.line or '?'}: {error}") from error
+        if isinstance(result, complex) and node.result.type.dtype.kind != "c":
+            raise GuardMissed(f"{node.op} at {node.line or '?'} became complex")
+        return result
+
+    return meaning
 
 
 def _settle(x: Any) -> Any:
