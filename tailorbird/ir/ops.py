@@ -70,6 +70,14 @@ def _cast(x: Any, dtype: Any) -> Any:
     return np.asarray(x).astype(dtype)[()]
 
 
+def _real(x: Any) -> Any:
+    return np.asarray(x).real[()]
+
+
+def _imag(x: Any) -> Any:
+    return np.asarray(x).imag[()]
+
+
 def _arange(start: Any, step: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """`start + step * index`, as NumPy fills it: from the first two elements."""
     first = np.asarray(start).astype(dtype)
@@ -145,8 +153,8 @@ ROWS: list[Op] = [
     *(Op(name, "map", ufunc) for name, ufunc in UFUNCS.items()),
     Op("where",         "map",      np.where),
     Op("cast",          "map",      _cast),                 # attribute dtype
-    Op("real",          "map",      np.real),
-    Op("imag",          "map",      np.imag),
+    Op("real",          "map",      _real),
+    Op("imag",          "map",      _imag),
     Op("erf",           "map",      _special("erf")),
     Op("expit",         "map",      _special("expit")),
     Op("sum",           "reduce",   _reduce("sum")),        # attributes axis, keepdims, dtype
