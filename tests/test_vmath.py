@@ -103,3 +103,47 @@ def test_one_argument(name: str, ty: str, mode: str) -> None:
     x = points(DTYPES[ty])
     got = build(name, ty, mode)(x)
     assert_close(name, got, reference(name, x), x)
+
+
+@functools.cache
+def pairs(dtype: type) -> tuple[np.ndarray, np.ndarray]:
+    """All pairs of special points; random bits; ordinary sizes; bases with fitting exponents."""
+    rng = np.random.default_rng(8)
+    special = points(dtype)[-600:]
+    special = special[:: len(special) // 40]
+    whole = np.arange(-5, 6).astype(dtype)
+    info = np.finfo(dtype)
+    edges = [
+        0.0,
+        np.inf,
+        np.nan,
+        1.0,
+        0.5,
+        2.0,
+        1e9 + 1,
+        info.max,
+        info.tiny,
+        info.smallest_subnormal,
+    ]
+    special = np.concatenate([special, whole, np.array(edges, dtype), -np.array(edges, dtype)])
+    first, second = (a.ravel() for a in np.meshgrid(special, special))
+    some = points(dtype)
+    x, y = rng.permutation(some), rng.permutation(some)
+    base = np.exp(rng.uniform(-1, 1, 4 * POINTS) * np.exp(rng.uniform(-12, 6, 4 * POINTS)))
+    base = np.maximum(base.astype(dtype), info.tiny)
+    reach = (np.log(float(info.max)) * 1.06) * rng.uniform(-1, 1, len(base))
+    fitting = (reach / np.log(base.astype(LONG))).astype(dtype)
+    near = x * (1 + rng.uniform(-1, 1, len(x)) * 2.0 ** rng.uniform(-20, 3, len(x))).astype(dtype)
+    return (
+        np.concatenate([first, x, base, x]),
+        np.concatenate([second, y, fitting, near]),
+    )
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("ty", DTYPES)
+@pytest.mark.parametrize("name", sorted(VECTOR_MATH & BINARY))
+def test_two_arguments(name: str, ty: str, mode: str) -> None:
+    x, y = pairs(DTYPES[ty])
+    got = build(name, ty, mode)(x, y)
+    assert_close(name, got, reference(name, x, y), x, y)

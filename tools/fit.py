@@ -10,6 +10,7 @@ exchange in 60 digits: the largest weighted error is as small as that many coeff
 from __future__ import annotations
 
 import struct
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -133,7 +134,46 @@ def atanh_rest(z: mp.mpf) -> mp.mpf:
     return (2 * mp.atanh(s) - 2 * s) / s**3
 
 
+def sin_rest(z: mp.mpf) -> mp.mpf:
+    """(sin(r) - r) / r^3 with z = r^2"""
+    r = mp.sqrt(z)
+    return (mp.sin(r) - r) / r**3
+
+
+def cos_rest(z: mp.mpf) -> mp.mpf:
+    """(cos(r) - 1 + z / 2) / z^2 with z = r^2"""
+    return (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2
+
+
+def atan_rest(z: mp.mpf) -> mp.mpf:
+    """(atan(r) - r) / r^3 with z = r^2"""
+    r = mp.sqrt(z)
+    return (mp.atan(r) - r) / r**3
+
+
+def asin_rest(z: mp.mpf) -> mp.mpf:
+    """(asin(r) - r) / r^3 with z = r^2"""
+    r = mp.sqrt(z)
+    return (mp.asin(r) - r) / r**3
+
+
+HALF_PI = (mp.pi / 2 * mp.mpf("1.005")) ** 2
+QUARTER_PI = (mp.pi / 4 * mp.mpf("1.01")) ** 2
+EIGHTH_PI = (mp.sqrt(2) - 1) ** 2 * mp.mpf("1.001")
+
 FITS = [
+    # sin r = r + r^3 q(r^2) up to a half pi; sin and cos = 1 - z/2 + z^2 q(z) up to a quarter
+    Fit("SIN_F32", "float", sin_rest, range(4), SMALL, HALF_PI, 1),
+    Fit("SIN_F64", "double", sin_rest, range(8), SMALL, HALF_PI, 1),
+    Fit("TAN_SIN_F32", "float", sin_rest, range(3), SMALL, QUARTER_PI, 1),
+    Fit("TAN_SIN_F64", "double", sin_rest, range(6), SMALL, QUARTER_PI, 1),
+    Fit("TAN_COS_F32", "float", cos_rest, range(3), SMALL, QUARTER_PI, 2),
+    Fit("TAN_COS_F64", "double", cos_rest, range(6), SMALL, QUARTER_PI, 2),
+    # atan r = r + r^3 q(r^2) up to 1 or tan(pi/8); asin likewise up to 1/2
+    Fit("ATAN_F32", "float", atan_rest, range(8), SMALL, mp.mpf(1), 1),
+    Fit("ATAN_F64", "double", atan_rest, range(11), SMALL, EIGHTH_PI, 1),
+    Fit("ASIN_F32", "float", asin_rest, range(5), SMALL, mp.mpf("0.2501"), 1),
+    Fit("ASIN_F64", "double", asin_rest, range(12), SMALL, mp.mpf("0.2501"), 1),
     # e^r - 1 = r p(r), or r + r^2 q(r); after a table of 32 or 16 steps an octave, or without one
     Fit("EXP_F32_TABLE", "float", lambda x: mp.expm1(x) / x, range(2), -LN2 / 63, LN2 / 63, 1),
     Fit("EXP_F64_TABLE", "double", expm1_rest, range(5), -LN2 / 31, LN2 / 31, 2),
@@ -187,19 +227,30 @@ def log_steps(steps: int, kind: str) -> list[tuple[str, list[float]]]:
 
 TAGS = {"float": "F32", "double": "F64"}
 
+
+def pieces(name: str, value: mp.mpf, kind: str, count: int) -> tuple[str, list[float]]:
+    """A constant as a sum of full-precision floats, each holding what the ones before left."""
+    parts: list[float] = []
+    for _ in range(count):
+        parts.append(rounded(value - mp.fsum(parts), kind))
+    return name, parts
+
+
 TABLES: list[tuple[str, list[float]]] = [
     *exp2_steps(32, "float"),
     *exp2_steps(16, "double"),
     split("LN2_F32", LN2, "float", 11),
     split("LN2_F64", LN2, "double", 36),
+    pieces("PI_F32", mp.pi, "float", 3),
+    pieces("PI_F64", mp.pi, "double", 3),
     *log_steps(32, "float"),
     *log_steps(16, "double"),
 ]
 
 
 def show(name: str, values: Sequence[float]) -> str:
-    body = "".join(f"    {v!r},\n" for v in values)
-    return f"{name} = (\n{body})"
+    body = textwrap.fill(", ".join(map(repr, values)), 96)
+    return f"{name} = (\n{textwrap.indent(body, '    ')},\n)"
 
 
 HEADER = '''"""Coefficients and tables of vector math, printed by tools/fit.py; do not edit by hand.
@@ -207,7 +258,8 @@ HEADER = '''"""Coefficients and tables of vector math, printed by tools/fit.py; 
 Each polynomial lists its coefficients from the lowest power up. A comment gives the largest error
 of the fit itself, relative to the function it stands for, as a power of two.
 """
-'''
+
+# fmt: off'''
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tailorbird.emit import vmath_exp, vmath_log
+from tailorbird.emit import vmath_exp, vmath_log, vmath_trig
 from tailorbird.emit.vmath_lanes import FORMATS, Builder, Lanes
 
 Function = Callable[..., str]
@@ -30,6 +30,13 @@ _FUNCTIONS: dict[str, Function] = {
     "log2": vmath_log.log2,
     "log10": vmath_log.log10,
     "log1p": vmath_log.log1p,
+    "sin": vmath_trig.sin,
+    "cos": vmath_trig.cos,
+    "tan": vmath_trig.tan,
+    "arcsin": vmath_trig.arcsin,
+    "arccos": vmath_trig.arccos,
+    "arctan": vmath_trig.arctan,
+    "arctan2": vmath_trig.arctan2,
 }
 
 VECTOR_MATH: frozenset[str] = frozenset(_FUNCTIONS)

@@ -168,7 +168,7 @@ def tanh(v: Lanes, x: str) -> str:
     r = v.fma(v.sub(shifted, magic), v.k(-LN2 / 2), size)
     power = v.power_of_two(v.to_bits(shifted))
     z = v.mul(r, r)
-    q = v.estrin(z, t.TANH_F64) if v.double else v.poly(z, t.TANH_F32)
+    q = v.poly(z, t.TANH_F64 if v.double else t.TANH_F32)
     u = v.fma(v.mul(r, z), q, r)
     less, more = v.sub(power, v.k(1.0)), v.add(power, v.k(1.0))
     return v.copysign(v.div(v.fma(more, u, less), v.fma(less, u, more)), x)
