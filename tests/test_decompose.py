@@ -96,6 +96,16 @@ def test_python_scalars_keep_their_weakness(op, x, weak):
     assert type(run(found, [float(x)])) is (float if weak else np.float64)
 
 
+@pytest.mark.parametrize("op", ["logical_not", "signbit", "logical_xor", "logical_and", "where"])
+def test_python_ints_are_not_compared_as_objects(op):
+    graph = Graph(op, ints=["k"])
+    k = symbol("k", "int")
+    operands = {"where": [k, 1.0, 2.0], "logical_not": [k], "signbit": [k]}.get(op, [k, 3])
+    graph.results = graph.body.add(op, operands, {}, infer(op, operands))
+    for number in (-2, 0, 2):
+        check(graph, [number])
+
+
 def test_where_on_numbers_asks_for_truth():
     condition, x, y = values((4, 3), "f4"), values((3,), "f8"), values((4, 1), "i4")
     graph = one_node("where", [condition, x, y], {})

@@ -18,9 +18,14 @@ Inputs = tuple[Operand, ...]
 NOT_A_NUMBER = complex(np.nan, np.nan)
 
 
+def _zero(x: Operand) -> Operand:
+    """What to compare x with: not an int if x is weak, NumPy compares Python ints as objects."""
+    return 0.0 if type_of(x).weak else 0
+
+
 def truth(build: Builder, x: Operand) -> Operand:
     """x as a bool: whether it is not zero (nan is not)."""
-    return x if type_of(x).dtype == BOOL else build("not_equal", x, 0)
+    return x if type_of(x).dtype == BOOL else build("not_equal", x, _zero(x))
 
 
 def _is_real(t: Type) -> bool:
@@ -70,7 +75,7 @@ def _reciprocal(build: Builder, node: Node, inputs: Inputs) -> Operand | None:
         return None
     # NumPy's own loop gives nan at 0, and the sign of zero that a numerator of 1-0j gives.
     quotient = build("divide", complex(1.0, -0.0), x)
-    return build("where", build("equal", x, 0), NOT_A_NUMBER, quotient)
+    return build("where", build("equal", x, _zero(x)), NOT_A_NUMBER, quotient)
 
 
 def _scaled(above: float, below: float) -> Row:
@@ -109,7 +114,7 @@ def _logical_xor(build: Builder, node: Node, inputs: Inputs) -> Operand:
 
 def _logical_not(build: Builder, node: Node, inputs: Inputs) -> Operand | None:
     (x,) = inputs
-    return None if type_of(x).dtype == BOOL else build("equal", x, 0)
+    return None if type_of(x).dtype == BOOL else build("equal", x, _zero(x))
 
 
 def _signbit(build: Builder, node: Node, inputs: Inputs) -> Operand | None:
@@ -117,7 +122,7 @@ def _signbit(build: Builder, node: Node, inputs: Inputs) -> Operand | None:
     t = type_of(x)
     if _is_unsigned(t):
         return build.full(False, node.result.type)
-    return build("less", x, 0) if _is_whole(t) else None
+    return build("less", x, _zero(x)) if _is_whole(t) else None
 
 
 def _where(build: Builder, node: Node, inputs: Inputs) -> Operand | None:
