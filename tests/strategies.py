@@ -1,7 +1,7 @@
 """Random straight-line graphs and arguments for them, for property tests of every stage.
 
 `programs()` draws `(graph, arguments)`: a verified graph over the table of ops, and arrays that fit
-it. Narrow it by what a backend can do: `programs(ops={"add", "sum"}, dtypes=["f4"], special=False)`.
+it. Narrow it by what a backend can do: `programs(ops={"add", "sum"}, dtypes=["f4"])`.
 
 Left out are operations whose answer differs between machines or that NumPy rejects for some data:
 integer powers, and casts from floats to integers or from complex to real.
