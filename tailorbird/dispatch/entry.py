@@ -1,0 +1,450 @@
+"""The entry of a variant: `ptr entry(ptr self, ptr args, ptr ctx)`.
+
+Checks the guards, fills the frame, allocates, runs the steps, and returns a new reference; a failed guard returns `tb_miss` and has
+touched nothing. Arguments are borrowed. Large work runs without the GIL; between steps of large work signals are looked at, so
+that KeyboardInterrupt arrives.
+
+`ctx` is the variant's own memory, eight bytes a word (`Context`): counters that the dispatcher reads, the mask of sizes for which plain Python
+was measured faster, and Python objects: static arguments, callables of opaque calls, static results.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tailorbird.dispatch import abi, guards, runners
+from tailorbird.dispatch.guards import INTEGER, Leaf, put
+from tailorbird.dispatch.text import Text
+from tailorbird.emit.builder import LLVM_TYPES, Module
+from tailorbird.emit.frame import Frame
+from tailorbird.emit.nest import NestEmitter, has_partials, partial_name
+from tailorbird.ir.expr import Dim, Expr
+from tailorbird.ir.node import Argument, Static, Value, leaves
+from tailorbird.lower.kernel import SIZES, Buffer, Nest
+from tailorbird.lower.program import Gemm, Program, PythonCall, parameter_strides
+
+LARGE = 1 << 20  # bytes from which a result comes from recycled memory
+STACK = 8192  # bytes of temporaries kept on the stack
+RELEASE = 1 << 19  # work from which the GIL is released
+HITS, PLAIN_SIZES, COUNTDOWN, OBJECTS = 0, 1, 2, 3  # words of the context
+
+
+@dataclass
+class Context:
+    """What the words of a variant's context hold after the counters: Python objects, in order."""
+
+    objects: list[Any] = field(default_factory=list)
+
+    def add(self, obj: Any) -> int:
+        """The byte offset of an object's word."""
+        self.objects.append(obj)
+        return 8 * (OBJECTS + len(self.objects) - 1)
+
+
+class EntryEmitter:
+    """Emits one module: kernels, run functions and the entry."""
+
+    def __init__(self, program: Program, leaf_list: list[Leaf], places: list[int], avx512: bool, int_bits: int) -> None:
+        self.program = program
+        self.leaves = leaf_list
+        self.places = places
+        self.int_bits = int_bits
+        self.module = Module(avx512)
+        self.frame = Frame()
+        self.context = Context()
+        self.t = Text(self.module)
+        self.objects: dict[str, str] = {}  # buffer name -> stack slot of its array object
+        self.held: list[str] = []  # stack slots of references to give up at the end
+        self.arenas: list[tuple[str, str]] = []
+        self.filled: set[Any] = set()
+        self.ready: set[str] = set()
+
+    def emit(self, statics: list[tuple[int, Any]]) -> tuple[str, Context]:
+        """The module's text and the objects its context needs."""
+        for k, step in enumerate(self.program.steps):
+            self.emit_step(step, k)
+        self.check(statics)
+        self.fill()
+        self.prepare()
+        work = self.work()
+        release = self.t.reg(f"icmp sge i64 {work}, {RELEASE}")
+        for k, step in enumerate(self.program.steps):
+            if isinstance(step, PythonCall):
+                self.python_call(step)
+                self.fill()
+                self.prepare()
+            else:
+                self.run(f"run_{self.step_name(step, k)}", release)
+        self.give_back()
+        self.finish()
+        frame = f"  %f = alloca [{max(len(self.frame.slots), 1)} x i64], align 64"
+        self.t.slots.insert(0, frame)
+        self.module.functions.append(self.t.function("ptr @entry(ptr %self, ptr %args, ptr %ctx)"))
+        return self.module.text(), self.context
+
+    def step_name(self, step: Any, k: int) -> str:
+        return step.name if isinstance(step, Nest) else f"gemm{k}"
+
+    def emit_step(self, step: Any, k: int) -> None:
+        runner = runners.Runner(self.module, self.frame)
+        if isinstance(step, Nest):
+            NestEmitter(self.module, self.frame, step).emit()
+            runner.nest(step)
+        elif isinstance(step, Gemm):
+            runner.gemm(step, f"gemm{k}", self.int_bits)
+
+    # -- guards
+
+    def check(self, statics: list[tuple[int, Any]]) -> None:
+        t, graph = self.t, self.program.graph
+        for place, obj in statics:
+            found = t.field("%args", 8 * place, "ptr")
+            wanted = t.field("%ctx", self.context.add(obj), "ptr")
+            t.require(t.reg(f"icmp eq ptr {found}, {wanted}"))
+        self.arguments: dict[Value, str] = {}
+        data: dict[Value, str] = {}
+        count = len(graph.parameters)
+        for k, (leaf, place) in enumerate(zip(self.leaves, self.places, strict=True)):
+            obj = t.field("%args", 8 * place, "ptr")
+            if leaf.kind == INTEGER:
+                guards.check_int(t, obj, graph.ints[k - count])
+                continue
+            value = graph.parameters[k]
+            self.arguments[value] = obj
+            if value.type.rank:
+                data[value] = guards.check_array(t, obj, value, leaf, k)
+                put(t, self.frame, "ptr", data[value], "pointer", f"p{k}")
+            else:
+                guards.check_scalar(t, obj, value, leaf, self.frame, f"p{k}")
+        guards.settle_pending(t)
+        guards.check_guards(t, graph.guards)
+        if graph.finals:
+            self.check_apart(data)
+        self.check_race()
+
+    def check_apart(self, data: dict[Value, str]) -> None:
+        graph = self.program.graph
+        position = {v: k for k, v in enumerate(graph.parameters)}
+        strides = {
+            v: parameter_strides(position[v], v.type.shape, self.leaves[position[v]].layout) for v in data
+        }
+        written = [(v, data[v]) for v in graph.finals]
+        guards.check_apart(self.t, written, list(data.items()), strides)
+
+    def check_race(self) -> None:
+        """Sizes for which plain Python was faster are a miss; so is a call that the dispatcher wants to time."""
+        t = self.t
+        total = self.work()
+        zeros = t.call("llvm.ctlz.i64", "i64", ("i64", total), ("i1", "false"))
+        bucket = t.reg(f"sub i64 63, {zeros}")
+        bucket = t.op_max(bucket, "0")
+        plain = t.field("%ctx", 8 * PLAIN_SIZES, "i64")
+        bit = t.reg(f"and i64 {t.reg(f'lshr i64 {plain}, {bucket}')}, 1")
+        t.require(t.reg(f"icmp eq i64 {bit}, 0"))
+        left = t.reg(f"sub i64 {t.field('%ctx', 8 * COUNTDOWN, 'i64')}, 1")
+        t.do(f"store i64 {left}, ptr {t.offset('%ctx', 8 * COUNTDOWN)}")
+        t.require(t.reg(f"icmp ne i64 {left}, 0"))
+        hits = t.reg(f"add i64 {t.field('%ctx', 8 * HITS, 'i64')}, 1")
+        t.do(f"store i64 {hits}, ptr {t.offset('%ctx', 8 * HITS)}")
+
+    def work(self) -> str:
+        """Points times cost of all nests whose sizes are known at entry, and of matrix products."""
+        if not hasattr(self, "_work"):
+            total: Dim = 1
+            for step in self.program.steps:
+                if isinstance(step, Nest):
+                    amount: Dim = runners.points(step) * step.schedule.cost
+                elif isinstance(step, Gemm):
+                    amount = step.m * step.n * step.k
+                else:
+                    continue
+                if self.t.can_compute(amount):
+                    total = total + amount
+            self._work = self.t.size(total)
+        return self._work
+
+    # -- frame and memory
+
+    def fill(self) -> None:
+        """Stores every size the kernels use, as far as its symbols are known."""
+        for key in list(self.frame.slots):
+            if key in self.filled or key[0] != "size" or not self.t.can_compute(key[1]):  # type: ignore[index]
+                continue
+            self.filled.add(key)
+            put(self.t, self.frame, "i64", self.t.size(key[1]), *key)  # type: ignore[index,misc]
+
+    def prepare(self) -> None:
+        """Allocates the buffers whose sizes are known: results as arrays, the rest in one arena."""
+        t = self.t
+        plan: list[tuple[str, str]] = []  # (frame pointer, bytes)
+        for buffer in self.program.buffers:
+            if buffer.name in self.ready or not t.can_compute(buffer.size):
+                continue
+            if buffer.role == "returned":
+                continue
+            self.ready.add(buffer.name)
+            if buffer.role in ("result", "array") and buffer.shape:
+                self.new_array(buffer)
+            else:
+                plan.append((buffer.name, t.reg(f"mul i64 {t.size(buffer.size)}, {SIZES[buffer.ty]}")))
+        for step in self.program.steps:
+            if isinstance(step, Nest) and has_partials(step) and step.name not in self.ready:
+                if t.can_compute(runners.points(step)):
+                    self.ready.add(step.name)
+                    plan += self.partials(step)
+        if plan:
+            self.arena(plan)
+
+    def partials(self, nest: Nest) -> list[tuple[str, str]]:
+        """Chunk size and count of a fold, and the bytes of its partial results."""
+        t = self.t
+        axis = runners.chunk_axis(nest)
+        assert axis is not None
+        n = t.size(axis.extent)
+        others = t.op_max(t.size(_others(nest)), "1")
+        chunk = t.reg(f"sdiv i64 {runners.FOLD_POINTS}, {others}")
+        chunk = t.op_max(chunk, "1")
+        count = t.ceil_div(n, chunk)
+        count = t.op_max(count, "1")
+        put(t, self.frame, "i64", chunk, "chunk", nest.name)
+        put(t, self.frame, "i64", count, "chunks", nest.name)
+        size = t.reg(f"mul i64 {count}, 8")
+        out = []
+        for fold in nest.stages[0].folds:
+            out.append((partial_name(nest, fold), size))
+            if fold.position is not None:
+                out.append((partial_name(nest, fold) + ".at", size))
+        return out
+
+    def arena(self, plan: list[tuple[str, str]]) -> None:
+        """One block for all temporaries: on the stack when small."""
+        t = self.t
+        offsets, total = [], "0"
+        for _, size in plan:
+            offsets.append(total)
+            rounded = t.reg(f"and i64 {t.reg(f'add i64 {size}, 63')}, -64")
+            total = t.reg(f"add i64 {total}, {rounded}")
+        base = t.slot("ptr", "null")
+        used = t.slot("i64", "0")
+        stack = t.slot(f"[{STACK} x i8]", align=64)
+        small, large, done = t.fresh("small"), t.fresh("large"), t.fresh("laid")
+        t.do(f"br i1 {t.reg(f'icmp ule i64 {total}, {STACK}')}, label %{small}, label %{large}")
+        t.label(large)
+        block = t.call("tb_scratch", "ptr", ("i64", total))
+        t.require(t.reg(f"icmp ne ptr {block}, null"), "nomemory")
+        t.do(f"store ptr {block}, ptr {base}")
+        t.do(f"store i64 {total}, ptr {used}")
+        t.do(f"br label %{done}")
+        t.label(small)
+        t.do(f"br label %{done}")
+        t.label(done)
+        held = t.reg(f"load ptr, ptr {base}")
+        none = t.reg(f"icmp eq ptr {held}, null")
+        start = t.reg(f"select i1 {none}, ptr {stack}, ptr {held}")
+        for (name, _), offset in zip(plan, offsets, strict=True):
+            put(t, self.frame, "ptr", t.reg(f"getelementptr i8, ptr {start}, i64 {offset}"), "pointer", name)
+        self.arenas.append((base, used))
+
+    def new_array(self, buffer: Buffer) -> None:
+        """A fresh NumPy array; large ones from recycled memory."""
+        t = self.t
+        rank = len(buffer.shape)
+        slot = t.slot("ptr", "null")
+        self.objects[buffer.name] = slot
+        self.held.append(slot)
+        dims = t.slot(f"[{rank} x i64]")
+        for k, d in enumerate(buffer.shape):
+            t.do(f"store i64 {t.size(d)}, ptr {t.offset(dims, 8 * k)}")
+        kind = guards.descr(t, buffer.ty)
+        size = t.reg(f"mul i64 {t.size(buffer.size)}, {SIZES[buffer.ty]}")
+        big, little, made = t.fresh("big"), t.fresh("little"), t.fresh("made")
+        self.incref(kind)
+        t.do(f"br i1 {t.reg(f'icmp uge i64 {size}, {LARGE}')}, label %{big}, label %{little}")
+        subtype = ("ptr", t.data("tb_ndarray_type"))
+        head = [subtype, ("ptr", kind), ("i32", str(rank)), ("ptr", dims), ("ptr", "null")]
+        t.label(big)
+        array = t.call("tb_new_large", "ptr", *head, ("i32", "0"))
+        t.do(f"store ptr {array}, ptr {slot}")
+        t.do(f"br label %{made}")
+        t.label(little)
+        array = t.call("tb_np_new", "ptr", *head, ("ptr", "null"), ("i32", "0"), ("ptr", "null"))
+        t.do(f"store ptr {array}, ptr {slot}")
+        t.do(f"br label %{made}")
+        t.label(made)
+        array = t.reg(f"load ptr, ptr {slot}")
+        t.require(t.reg(f"icmp ne ptr {array}, null"), "failed")
+        put(t, self.frame, "ptr", t.field(array, abi.ARRAY_DATA, "ptr"), "pointer", buffer.name)
+
+    def incref(self, obj: str) -> None:
+        self.t.call("tb_Py_IncRef", "void", ("ptr", obj))
+
+    # -- running
+
+    def run(self, function: str, release: str) -> None:
+        """Runs a step; large work without the GIL, and then signals are looked at."""
+        t = self.t
+        free, keep, done = t.fresh("free"), t.fresh("keep"), t.fresh("done")
+        t.do(f"br i1 {release}, label %{free}, label %{keep}")
+        t.label(free)
+        state = t.call("tb_PyEval_SaveThread", "ptr")
+        t.do(f"call void @{function}(ptr %f)")
+        t.call("tb_PyEval_RestoreThread", "void", ("ptr", state))
+        signal = t.call("tb_PyErr_CheckSignals", "i32")
+        t.require(t.reg(f"icmp eq i32 {signal}, 0"), "failed")
+        t.do(f"br label %{done}")
+        t.label(keep)
+        t.do(f"call void @{function}(ptr %f)")
+        t.do(f"br label %{done}")
+        t.label(done)
+
+    def python_call(self, step: PythonCall) -> None:
+        """Calls Python with arrays of our own; what comes back must be what was captured, else plain Python runs."""
+        t = self.t
+        count = len(step.operands)
+        argv = t.slot(f"[{max(count, 1)} x ptr]")
+        for k, x in enumerate(step.operands):
+            t.do(f"store ptr {self.boxed_operand(x)}, ptr {t.offset(argv, 8 * k)}")
+        function = t.field("%ctx", self.context.add(step), "ptr")
+        result = t.call(
+            "tb_PyObject_Vectorcall", "ptr", ("ptr", function), ("ptr", argv), ("i64", str(count)), ("ptr", "null")
+        )
+        slot = t.slot("ptr", "null")
+        t.do(f"store ptr {result}, ptr {slot}")
+        self.held.append(slot)
+        t.require(t.reg(f"icmp ne ptr {result}, null"), "failed")
+        t.require(t.reg(f"icmp ne ptr {result}, {t.data('tb_Py_None')}"), "unlike")
+        for k, buffer in enumerate(step.outputs):
+            array = t.call("tb_PyTuple_GetItem", "ptr", ("ptr", result), ("i64", str(k)))
+            dims = t.field(array, abi.ARRAY_DIMS, "ptr")
+            for j, d in enumerate(buffer.shape):
+                guards.bind_size(t, d, t.field(dims, 8 * j, "i64"))
+            guards.settle_pending(t)
+            put(t, self.frame, "ptr", t.field(array, abi.ARRAY_DATA, "ptr"), "pointer", buffer.name)
+            self.ready.add(buffer.name)
+
+    def boxed_operand(self, x: Any) -> str:
+        """An operand of an opaque call as a Python object."""
+        t = self.t
+        if isinstance(x, Buffer):
+            if x.name in self.objects:
+                return t.reg(f"load ptr, ptr {self.objects[x.name]}")
+            obj = self.scalar_object(x)
+        elif isinstance(x, (Expr, int)) and not isinstance(x, bool):
+            obj = t.call("tb_PyLong_FromLongLong", "ptr", ("i64", t.size(x)))
+        else:
+            return t.field("%ctx", self.context.add(x), "ptr")
+        slot = t.slot("ptr", "null")
+        t.do(f"store ptr {obj}, ptr {slot}")
+        self.held.append(slot)
+        return obj
+
+    def scalar_object(self, buffer: Buffer) -> str:
+        t = self.t
+        address = t.reg(f"getelementptr i64, ptr %f, i64 {self.frame.slot('pointer', buffer.name)}")
+        pointer = t.reg(f"load ptr, ptr {address}")
+        return t.call(
+            "tb_PyArray_Scalar", "ptr", ("ptr", pointer), ("ptr", guards.descr(t, buffer.ty)), ("ptr", "null")
+        )
+
+    # -- results
+
+    def give_back(self) -> None:
+        """Builds the result and returns it."""
+        t = self.t
+        plain = list(leaves(self.program.graph.results))
+        lowered = list(leaves(self.program.results))
+        objects = [self.box(x, y) for x, y in zip(plain, lowered, strict=True)]
+        if is_flat(self.program.graph.results):
+            out = objects[0]
+        else:
+            out = t.call("tb_PyTuple_New", "ptr", ("i64", str(len(objects))))
+            t.require(t.reg(f"icmp ne ptr {out}, null"), "failed")
+            for k, obj in enumerate(objects):
+                t.do(f"store ptr {obj}, ptr {t.offset(out, abi.TUPLE_ITEMS + 8 * k)}")
+        t.do(f"store ptr {out}, ptr {self.result_slot()}")
+        t.do("br label %clean")
+
+    def result_slot(self) -> str:
+        if not hasattr(self, "_result"):
+            self._result = self.t.slot("ptr", "null")
+        return self._result
+
+    def box(self, x: Any, lowered: Any) -> str:
+        """A new reference to one result."""
+        t = self.t
+        if isinstance(x, Argument):
+            obj = self.arguments[x.parameter]
+            self.incref(obj)
+            return obj
+        if isinstance(x, Value):
+            if lowered.name in self.objects:
+                obj = t.reg(f"load ptr, ptr {self.objects[lowered.name]}")
+                self.incref(obj)
+                return obj
+            return self.box_weak(x, lowered) if x.type.weak else self.scalar_object(lowered)
+        if isinstance(x, (Expr, int)) and not isinstance(x, bool):
+            return t.call("tb_PyLong_FromLongLong", "ptr", ("i64", t.size(x)))
+        obj = t.field("%ctx", self.context.add(x.value if isinstance(x, Static) else x), "ptr")
+        self.incref(obj)
+        return obj
+
+    def box_weak(self, x: Value, buffer: Buffer) -> str:
+        """A Python number."""
+        t = self.t
+        slot = t.reg(f"getelementptr i64, ptr %f, i64 {self.frame.slot('pointer', buffer.name)}")
+        pointer = t.reg(f"load ptr, ptr {slot}")
+        kind = x.type.short
+        if kind == "f64":
+            return t.call("tb_PyFloat_FromDouble", "ptr", ("double", t.reg(f"load double, ptr {pointer}")))
+        if kind == "c128":
+            parts = [t.field(pointer, 8 * k, "double") for k in range(2)]
+            return t.call("tb_PyComplex_FromDoubles", "ptr", *(("double", p) for p in parts))
+        if kind == "b1":
+            raw = t.reg(f"zext i8 {t.reg(f'load i8, ptr {pointer}')} to i64")
+            return t.call("tb_PyBool_FromLong", "ptr", ("i64", raw))
+        raw = t.reg(f"load {LLVM_TYPES[kind]}, ptr {pointer}")
+        return t.call("tb_PyLong_FromLongLong", "ptr", ("i64", raw))
+
+    def finish(self) -> None:
+        """The ways out: a result, an exception, no memory, a miss after an opaque call, a miss at the guards."""
+        t = self.t
+        result = self.result_slot()
+        t.label("nomemory")
+        t.call("tb_PyErr_NoMemory", "ptr")
+        t.do("br label %failed")
+        t.label("unlike")
+        t.do(f"store ptr {t.data('tb_miss')}, ptr {result}")
+        t.do("br label %clean")
+        t.label("failed")
+        t.do(f"store ptr null, ptr {result}")
+        t.do("br label %clean")
+        t.label("clean")
+        for base, used in self.arenas:
+            block = t.reg(f"load ptr, ptr {base}")
+            free, on = t.fresh("free"), t.fresh("on")
+            t.do(f"br i1 {t.reg(f'icmp eq ptr {block}, null')}, label %{on}, label %{free}")
+            t.label(free)
+            t.call("tb_scratch_free", "void", ("ptr", block), ("i64", t.reg(f"load i64, ptr {used}")))
+            t.do(f"br label %{on}")
+            t.label(on)
+        for slot in self.held:
+            t.call("tb_Py_DecRef", "void", ("ptr", t.reg(f"load ptr, ptr {slot}")))
+        t.do(f"ret ptr {t.reg(f'load ptr, ptr {result}')}")
+        t.label("miss")
+        t.do(f"ret ptr {t.data('tb_miss')}")
+
+
+def is_flat(results: Any) -> bool:
+    """One leaf: returned as it is. Anything else comes back as a tuple of its leaves."""
+    return not isinstance(results, (tuple, list, dict))
+
+
+def _others(nest: Nest) -> Dim:
+    axis = runners.chunk_axis(nest)
+    total: Dim = 1
+    for a in [*nest.rows, *nest.inner]:
+        if a is not axis:
+            total = total * a.extent
+    return total
+

@@ -1,0 +1,212 @@
+"""Instructions as text, placed where they belong.
+
+A pure instruction is looked up by its text and, when new, appended to the outermost open scope in which all its operands live. A loop's
+text goes into its parent when the loop closes, so what was hoisted out of it lands before it. Hence common subexpressions, invariant
+code and addresses need no pass of their own; LLVM only promotes the cells (SROA) and generates code.
+
+Loads of memory that the function writes are pinned (`here`); other loads are pure. Cells are stack slots.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+REGISTER = re.compile(r"%[A-Za-z][\w.]*")
+LLVM_TYPES = {
+    "b1": "i1", "i8": "i8", "u8": "i8", "i16": "i16", "u16": "i16", "i32": "i32", "u32": "i32", "i64": "i64", "u64": "i64",
+    "f32": "float", "f64": "double",
+}  # fmt: skip
+MEMORY_TYPES = {**LLVM_TYPES, "b1": "i8"}
+
+
+def vector_type(ty: str, width: int) -> str:
+    """`<8 x float>`, or the scalar type."""
+    return LLVM_TYPES[ty] if width == 1 else f"<{width} x {LLVM_TYPES[ty]}>"
+
+
+def number(value: float | int, ty: str) -> str:
+    """A literal; floats as exact hexadecimal."""
+    if ty in ("f32", "f64"):
+        return f"0x{struct.unpack('<Q', struct.pack('<d', float(value)))[0]:016X}"
+    if ty == "b1":
+        return "true" if value else "false"
+    return str(int(value))
+
+
+class Scope:
+    """Lines of one region of code, and the pure values made in it."""
+
+    __slots__ = ("lines", "values")
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.values: dict[str, str] = {}
+
+
+class Module:
+    """What functions share: declarations, helper definitions, external symbols."""
+
+    def __init__(self, avx512: bool) -> None:
+        self.avx512 = avx512
+        self.declarations: dict[str, None] = {}
+        self.definitions: dict[str, str] = {}
+        self.functions: list[str] = []
+
+    def text(self) -> str:
+        parts = [*self.declarations, *self.definitions.values(), *self.functions]
+        return "\n".join(parts) + "\n"
+
+
+class Builder:
+    """The body of one function under construction."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.avx512 = module.avx512
+        self.scopes = [Scope()]
+        self.depth: dict[str, int] = {}
+        self.cells: list[str] = []
+        self.block = "entry"
+        self.count = 0
+
+    def name(self, prefix: str = "v") -> str:
+        self.count += 1
+        return f"%{prefix}{self.count}"
+
+    # -- instructions
+
+    def pure(self, text: str) -> str:
+        """The value of a pure instruction, made once, as far out as its operands allow."""
+        for scope in self.scopes:
+            if text in scope.values:
+                return scope.values[text]
+        depth = max((self.depth.get(r, 0) for r in REGISTER.findall(text)), default=0)
+        register = self.name()
+        scope = self.scopes[depth]
+        scope.lines.append(f"  {register} = {text}")
+        scope.values[text] = register
+        self.depth[register] = depth
+        return register
+
+    def here(self, text: str) -> str:
+        """The value of an instruction that must stay where it is."""
+        register = self.name()
+        self.scopes[-1].lines.append(f"  {register} = {text}")
+        self.depth[register] = len(self.scopes) - 1
+        return register
+
+    def do(self, text: str) -> None:
+        """An instruction without a value."""
+        self.scopes[-1].lines.append(f"  {text}")
+
+    def label(self, name: str) -> None:
+        self.scopes[-1].lines.append(f"{name}:")
+        self.block = name
+
+    def declare(self, line: str) -> None:
+        self.module.declarations[line] = None
+
+    def define(self, name: str, text: str) -> None:
+        self.module.definitions.setdefault(name, text)
+
+    def intrinsic(self, name: str, result: str, *args: tuple[str, str]) -> str:
+        """The text of a call, declared."""
+        self.declare(f"declare {result} @{name}({', '.join(t for t, _ in args)})")
+        return f"call {result} @{name}({', '.join(f'{t} {v}' for t, v in args)})"
+
+    def external(self, name: str, result: str, *args: tuple[str, str]) -> str:
+        """The text of a call of a runtime symbol."""
+        return self.intrinsic(name, result, *args)
+
+    # -- values
+
+    def constant(self, value: float | int, ty: str, width: int) -> str:
+        literal = number(value, ty)
+        return literal if width == 1 else f"splat ({LLVM_TYPES[ty]} {literal})"
+
+    def splat(self, register: str, ty: str, width: int) -> str:
+        """A scalar in every lane."""
+        if width == 1 or register.startswith("splat"):
+            return register
+        if not register.startswith("%"):
+            return f"splat ({LLVM_TYPES[ty]} {register})"
+        vt = vector_type(ty, width)
+        first = self.pure(f"insertelement {vt} poison, {LLVM_TYPES[ty]} {register}, i64 0")
+        return self.pure(
+            f"shufflevector {vt} {first}, {vt} poison, <{width} x i32> zeroinitializer"
+        )
+
+    def iota(self, width: int) -> str:
+        return "<" + ", ".join(f"i64 {k}" for k in range(width)) + ">"
+
+    # -- cells and control
+
+    def cell(self, llvm_type: str, initial: str | None = None) -> str:
+        """A stack slot; SROA turns it into a register."""
+        register = self.name("cell")
+        self.cells.append(f"  {register} = alloca {llvm_type}, align 64")
+        if initial is not None:
+            self.do(f"store {llvm_type} {initial}, ptr {register}")
+        return register
+
+    @contextmanager
+    def loop(self, low: str, high: str, step: int = 1) -> Iterator[str]:
+        """A counted loop, skipped when empty; yields the counter."""
+        self.count += 1
+        n = self.count
+        counter = f"%i{n}"
+        self.scopes.append(Scope())
+        self.depth[counter] = len(self.scopes) - 1
+        self.block = f"L{n}"
+        yield counter
+        self.do(f"%n{n} = add nsw i64 {counter}, {step}")
+        self.do(f"%c{n} = icmp slt i64 %n{n}, {high}")
+        self.do(f"br i1 %c{n}, label %L{n}, label %X{n}")
+        scope = self.scopes.pop()
+        parent = self.scopes[-1].lines
+        parent.append(f"  %g{n} = icmp slt i64 {low}, {high}")
+        parent.append(f"  br i1 %g{n}, label %P{n}, label %X{n}")
+        parent.append(f"P{n}:")
+        parent.append(f"  br label %L{n}")
+        parent.append(f"L{n}:")
+        parent.append(f"  {counter} = phi i64 [{low}, %P{n}], [%n{n}, %{self.block}]")
+        parent.extend(scope.lines)
+        parent.append(f"X{n}:")
+        self.block = f"X{n}"
+
+    @contextmanager
+    def when(self, condition: str) -> Iterator[None]:
+        """Code that runs only if the condition (an i1) holds."""
+        self.count += 1
+        n = self.count
+        self.scopes.append(Scope())
+        yield
+        scope = self.scopes.pop()
+        parent = self.scopes[-1].lines
+        parent.append(f"  br i1 {condition}, label %T{n}, label %E{n}")
+        parent.append(f"T{n}:")
+        parent.extend(scope.lines)
+        parent.append(f"  br label %E{n}")
+        parent.append(f"E{n}:")
+        self.block = f"E{n}"
+
+    def rare(self, mask: str, width: int, value: str, vtype: str, call: str) -> str:
+        """`value`, or the result of `call` when any lane of the mask is set."""
+        slot = self.cell(vtype, value)
+        if width == 1:
+            condition = mask
+        else:
+            bits = self.pure(f"bitcast <{width} x i1> {mask} to i{width}")
+            condition = self.pure(f"icmp ne i{width} {bits}, 0")
+        with self.when(condition):
+            result = self.here(call)
+            self.do(f"store {vtype} {result}, ptr {slot}")
+        return self.here(f"load {vtype}, ptr {slot}")
+
+    def function(self, signature: str, attributes: str) -> str:
+        """The finished function."""
+        body = "\n".join([*self.cells, *self.scopes[0].lines])
+        return f"define {signature} {attributes} {{\nentry:\n{body}\n}}\n"

@@ -1,0 +1,87 @@
+"""Functions without a vector form: the C library's, lane by lane.
+
+A helper takes a vector, calls the scalar function for every lane and returns a vector; it is defined once in the module. Complex functions
+take and return two vectors; their C calling convention on x86-64 passes a double complex in two registers and a float complex in one.
+"""
+
+from __future__ import annotations
+
+from tailorbird.emit.builder import LLVM_TYPES, Builder
+
+NAMES = {
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
+    "arctan2": "atan2", "power": "pow",
+}  # fmt: skip
+
+
+def call_library(b: Builder, op: str, ty: str, width: int, args: list[str]) -> str:
+    """A real or complex (`cexp.re`) library function on every lane."""
+    if "." in op:
+        return _complex(b, op, ty, width, args)
+    scalar = LLVM_TYPES[ty]
+    function = NAMES.get(op, op) + ("f" if ty == "f32" else "")
+    operands = ", ".join([scalar] * len(args))
+    b.declare(f"declare {scalar} @{function}({operands})")
+    if width == 1:
+        return b.pure(f"call {scalar} @{function}({', '.join(f'{scalar} {a}' for a in args)})")
+    vt = f"<{width} x {scalar}>"
+    name = f"tb_{function}_{width}"
+    lines = []
+    result = "poison"
+    for k in range(width):
+        picked = []
+        for j in range(len(args)):
+            lines.append(f"  %a{j}_{k} = extractelement {vt} %x{j}, i64 {k}")
+            picked.append(f"{scalar} %a{j}_{k}")
+        lines.append(f"  %r{k} = call {scalar} @{function}({', '.join(picked)})")
+        lines.append(f"  %v{k} = insertelement {vt} {result}, {scalar} %r{k}, i64 {k}")
+        result = f"%v{k}"
+    parameters = ", ".join(f"{vt} %x{j}" for j in range(len(args)))
+    body = "\n".join(lines)
+    b.define(name, f"define internal {vt} @{name}({parameters}) noinline {{\n{body}\n  ret {vt} {result}\n}}\n")
+    return b.pure(f"call {vt} @{name}({', '.join(f'{vt} {a}' for a in args)})")
+
+
+def _complex(b: Builder, op: str, ty: str, width: int, args: list[str]) -> str:
+    function, part = op.split(".")
+    scalar = LLVM_TYPES[ty]
+    vt = f"<{width} x {scalar}>" if width > 1 else scalar
+    pair = f"{{{vt}, {vt}}}"
+    name = f"tb_{function}_{ty}_{width}"
+    lines, re, im = [], "poison", "poison"
+    for k in range(width):
+        if width > 1:
+            lines.append(f"  %a{k} = extractelement {vt} %re, i64 {k}")
+            lines.append(f"  %b{k} = extractelement {vt} %im, i64 {k}")
+        x, y = (f"%a{k}", f"%b{k}") if width > 1 else ("%re", "%im")
+        lines += _call_one(b, function, ty, k, x, y)
+        if width > 1:
+            lines.append(f"  %p{k} = insertelement {vt} {re}, {scalar} %u{k}, i64 {k}")
+            lines.append(f"  %q{k} = insertelement {vt} {im}, {scalar} %w{k}, i64 {k}")
+            re, im = f"%p{k}", f"%q{k}"
+        else:
+            re, im = f"%u{k}", f"%w{k}"
+    lines.append(f"  %s0 = insertvalue {pair} poison, {vt} {re}, 0")
+    lines.append(f"  %s1 = insertvalue {pair} %s0, {vt} {im}, 1")
+    body = "\n".join(lines)
+    b.define(name, f"define internal {pair} @{name}({vt} %re, {vt} %im) noinline {{\n{body}\n  ret {pair} %s1\n}}\n")
+    both = b.pure(f"call {pair} @{name}({vt} {args[0]}, {vt} {args[1]})")
+    return b.pure(f"extractvalue {pair} {both}, {0 if part == 're' else 1}")
+
+
+def _call_one(b: Builder, function: str, ty: str, k: int, x: str, y: str) -> list[str]:
+    if ty == "f64":
+        b.declare(f"declare {{double, double}} @{function}(double, double)")
+        return [
+            f"  %z{k} = call {{double, double}} @{function}(double {x}, double {y})",
+            f"  %u{k} = extractvalue {{double, double}} %z{k}, 0",
+            f"  %w{k} = extractvalue {{double, double}} %z{k}, 1",
+        ]
+    b.declare(f"declare <2 x float> @{function}f(<2 x float>)")
+    return [
+        f"  %g{k} = insertelement <2 x float> poison, float {x}, i64 0",
+        f"  %h{k} = insertelement <2 x float> %g{k}, float {y}, i64 1",
+        f"  %z{k} = call <2 x float> @{function}f(<2 x float> %h{k})",
+        f"  %u{k} = extractelement <2 x float> %z{k}, i64 0",
+        f"  %w{k} = extractelement <2 x float> %z{k}, i64 1",
+    ]

@@ -1,0 +1,268 @@
+"""Greedy fusion: maps and reductions that share a domain become one group.
+
+Some values must be in memory (`stored`): results, reductions, and what a step that is not a loop nest reads. Every other map is
+inlined where it is used, at whatever index. A stored value joins the latest group that has its domain, that already holds or
+shares what it reads, and that runs no earlier than everything it needs.
+
+Invariants:
+- A group has one domain (a shape). Once a reduction has joined, its kept axes are the group's `rows`; each row runs level by level,
+  and a member reads another member only at the row (and, for a map, the point) where that one was made.
+- A reduction of everything (`rows == ()`) ends its group for its readers: they need the whole array to be folded first.
+- A map inlined in several groups, or at several indices, is stored instead when that is cheaper (`RECOMPUTE`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tailorbird.fuse.capable import folds
+from tailorbird.fuse.flow import ZERO, Index, along, inlines, operands_at, reduced_operand
+from tailorbird.ir.expr import Dim
+from tailorbird.ir.node import Graph, Node, Operand, Value, leaves, type_of
+from tailorbird.ir.ops import OPS
+
+# Rough instructions for one element; what is not named costs 1.
+COSTS = {
+    "divide": 4, "sqrt": 4, "floor_divide": 8, "remainder": 8, "fmod": 20, "exp": 12, "exp2": 12, "expm1": 14, "log": 14,
+    "log2": 14, "log10": 14, "log1p": 16, "sin": 18, "cos": 18, "tan": 24, "tanh": 16, "sinh": 18, "cosh": 18, "arcsin": 20,
+    "arccos": 20, "arctan": 18, "arctan2": 26, "arcsinh": 24, "arccosh": 24, "arctanh": 24, "power": 40, "hypot": 10, "cbrt": 20,
+    "erf": 24, "logaddexp": 30, "logaddexp2": 30, "take": 4, "pad": 4, "read": 0, "reshape": 0, "cast": 1, "full": 0,
+}  # fmt: skip
+RECOMPUTE = 8  # storing and loading an element costs about this much
+MEMBERS = 24
+
+
+@dataclass(eq=False)
+class Group:
+    """Nodes that become one loop nest."""
+
+    domain: tuple[Dim, ...]
+    rows: tuple[int, ...] | None = None
+    members: list[Value] = field(default_factory=list)
+    levels: dict[Value, int] = field(default_factory=dict)
+    index: dict[Value, Index] = field(default_factory=dict)
+    reads: set[Value] = field(default_factory=set)
+
+    @property
+    def axes(self) -> Index:
+        return tuple(along(f"a{k}") for k in range(len(self.domain)))
+
+
+@dataclass(eq=False)
+class Single:
+    """A node that is a step of its own: a contraction, a scan, a concatenation, a write, an opaque call."""
+
+    node: Node
+
+
+Step = Group | Single
+
+
+@dataclass
+class Plan:
+    """The steps in order, and the values that live in memory."""
+
+    steps: list[Step]
+    stored: set[Value]
+
+
+def is_reduction(value: Value) -> bool:
+    """A reduction that is generated (others are steps of their own)."""
+    node = value.node
+    return node is not None and OPS[node.op].kind == "reduce" and folds(node)
+
+
+def fuse(graph: Graph) -> Plan:
+    """Groups the nodes of a straight-line graph."""
+    extra: set[Value] = set()
+    for _ in range(4):
+        planner = _Planner(graph, extra)
+        plan = planner.plan()
+        more = planner.worth_storing() - extra
+        if not more:
+            break
+        extra |= more
+    return plan
+
+
+def must_store(graph: Graph) -> set[Value]:
+    """Values that have to be in memory whatever the groups are."""
+    stored = {x for x in leaves(graph.results) if isinstance(x, Value) and x.node is not None}
+    stored |= {v for v in graph.finals.values() if v.node is not None}
+    for node in graph.body.nodes:
+        if inlines(node):
+            continue
+        stored |= set(node.outputs)
+        if not is_reduction(node.outputs[0]):
+            parts = node.op in ("concatenate", "write")
+            stored |= {
+                x
+                for k, x in enumerate(node.inputs)
+                if isinstance(x, Value) and x.node is not None and (not parts or not inlines(x.node)) and _needs_memory(node, k, x)
+            }
+    return stored
+
+
+def _needs_memory(node: Node, position: int, x: Value) -> bool:
+    """A contraction reads a plain view of something stored as it lies; other readers need the value itself."""
+    if node.op in ("matmul",) and x.node is not None and x.node.op == "read":
+        base = x.node.inputs[0]
+        return not (isinstance(base, Value) and (base.node is None or not inlines(base.node)))
+    return True
+
+
+class _Planner:
+    def __init__(self, graph: Graph, extra: set[Value]) -> None:
+        self.graph = graph
+        self.stored = must_store(graph) | extra
+        self.steps: list[Step] = []
+        self.place: dict[Value, int] = {}
+        self.uses: dict[Value, set[tuple[int, Index]]] = {}
+
+    def plan(self) -> Plan:
+        for node in self.graph.body.nodes:
+            wanted = [v for v in node.outputs if v in self.stored]
+            if not wanted:
+                continue
+            if is_reduction(node.outputs[0]) or inlines(node):
+                self.settle(node.result)
+            else:
+                self.steps.append(Single(node))
+                for v in node.outputs:
+                    self.place[v] = len(self.steps) - 1
+        return Plan(self.steps, self.stored)
+
+    def settle(self, value: Value) -> None:
+        """Puts a stored map or reduction into a group."""
+        for position in range(len(self.steps) - 1, -1, -1):
+            group = self.steps[position]
+            if isinstance(group, Group) and self.joins(value, group, position):
+                return
+        group = self.fresh(value)
+        self.steps.append(group)
+        joined = self.joins(value, group, len(self.steps) - 1)
+        assert joined, f"{value} does not fit a group of its own"
+
+    def fresh(self, value: Value) -> Group:
+        node = value.node
+        assert node is not None
+        if is_reduction(value):
+            return Group(type_of(node.inputs[0]).shape)
+        return Group(value.type.shape)
+
+    def joins(self, value: Value, group: Group, position: int) -> bool:
+        """Adds the value to the group if that is legal and shares something."""
+        for rows, index, roots in self.fits(value, group):
+            found = self.explore(roots, group, position)
+            if found is None:
+                continue
+            level, reads, visited = found
+            shares = not group.members or bool(reads & group.reads) or any(m in reads for m in group.members)
+            if not shares or len(group.members) >= MEMBERS:
+                continue
+            group.members.append(value)
+            group.levels[value] = level
+            group.index[value] = index
+            group.reads |= reads
+            if rows is not None:
+                group.rows = rows
+            self.place[value] = position
+            for inlined, at in visited:
+                self.uses.setdefault(inlined, set()).add((position, at))
+            return True
+        return False
+
+    def fits(
+        self, value: Value, group: Group
+    ) -> list[tuple[tuple[int, ...] | None, Index, list[tuple[Operand, Index]]]]:
+        """The ways a value's shape fits a group: (rows it needs, where it is stored, what it reads)."""
+        node = value.node
+        assert node is not None
+        axes = group.axes
+        if is_reduction(value):
+            if type_of(node.inputs[0]).shape != group.domain:
+                return []
+            folded = node.attrs["axis"]
+            rows = tuple(k for k in range(len(axes)) if k not in folded)
+            if group.rows is not None and group.rows != rows:
+                return []
+            if node.attrs.get("keepdims"):
+                index = tuple(axes[k] if k in rows else ZERO for k in range(len(axes)))
+            else:
+                index = tuple(axes[k] for k in rows)
+            operand = reduced_operand(node, tuple(axes[k] for k in rows), tuple(axes[k] for k in folded))
+            return [(rows, index, [(node.inputs[0], operand)])]
+        ways: list[tuple[tuple[int, ...] | None, Index, list[tuple[Operand, Index]]]] = []
+        shape = value.type.shape
+        if shape == group.domain:
+            ways.append((None, axes, list(operands_at(node, axes))))
+        elif group.rows:
+            kept = tuple(group.domain[k] for k in group.rows)
+            ones = tuple(d if k in group.rows else 1 for k, d in enumerate(group.domain))
+            for form, index in (
+                (kept, tuple(axes[k] for k in group.rows)),
+                (ones, tuple(axes[k] if k in group.rows else ZERO for k in range(len(axes)))),
+            ):
+                if shape == form:
+                    ways.append((None, index, list(operands_at(node, index))))
+        return ways
+
+    def explore(
+        self, roots: list[tuple[Operand, Index]], group: Group, position: int
+    ) -> tuple[int, set[Value], list[tuple[Value, Index]]] | None:
+        """Walks what a value reads: its level in the group, the memory it reads, the maps it inlines. None: not legal here."""
+        level = 0
+        reads: set[Value] = set()
+        visited: dict[tuple[Value, Index], None] = {}
+        stack = [r for r in roots if isinstance(r[0], Value)]
+        while stack:
+            x, index = stack.pop()
+            assert isinstance(x, Value)
+            if x.node is None:
+                reads.add(x)
+                continue
+            if x in self.stored or not inlines(x.node):
+                reads.add(x)
+                if x in group.index:
+                    if index != group.index[x] or (is_reduction(x) and not group.rows):
+                        return None
+                    level = max(level, group.levels[x] + (1 if is_reduction(x) else 0))
+                elif self.source_place(x) >= position:
+                    return None
+                continue
+            if (x, index) in visited:
+                continue
+            visited[x, index] = None
+            stack.extend((y, at) for y, at in operands_at(x.node, index) if isinstance(y, Value))
+        return level, reads, list(visited)
+
+    def source_place(self, x: Value) -> int:
+        """The step that makes a stored value, or what a reshape of it aliases."""
+        while x not in self.place:
+            assert x.node is not None and x.node.op == "reshape"
+            base = x.node.inputs[0]
+            if not isinstance(base, Value) or base.node is None:
+                return -1
+            x = base
+        return self.place[x]
+
+    def worth_storing(self) -> set[Value]:
+        """Inlined maps that several groups, or several indices, would compute again at too high a price."""
+        out = set()
+        for value, uses in self.uses.items():
+            places = {position for position, _ in uses}
+            indices = {at for _, at in uses}
+            if value.type.rank == 0 or (len(places) == 1 and len(indices) == 1):
+                continue
+            price = self.cost(value, {})
+            if price >= RECOMPUTE or (len(indices) > 1 and price * (len(indices) - 1) >= RECOMPUTE):
+                out.add(value)
+        return out
+
+    def cost(self, value: Value, memo: dict[Value, int]) -> int:
+        """Instructions to compute one element from memory."""
+        if value in memo or value in self.stored or value.node is None or not inlines(value.node):
+            return 0
+        memo[value] = 1
+        own = COSTS.get(value.node.op, 1)
+        return own + sum(self.cost(x, memo) for x in value.node.inputs if isinstance(x, Value))

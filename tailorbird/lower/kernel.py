@@ -1,0 +1,199 @@
+"""The form kernels take: index expressions over loop axes, inside nests of stages.
+
+A `Nest` loops over its `rows`; for every row it runs its `stages` in order. A stage loops over the inner axes and, at each point,
+stores and folds; a fold leaves one scalar a row in a cell that later stages read. Everything a loop needs to know about memory is
+a `Position`: element offset = constant + sum of axis * stride, all exact integer expressions, so that contiguity, broadcasting
+and collapsing of axes are questions about algebra and not about shapes. Indices that are computed (a gather, a wrapped or
+clamped index) come as expressions in `Load.computed`.
+
+Complex values are pairs of real expressions from here on; see `complex.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tailorbird.fuse.flow import Position
+from tailorbird.ir.expr import Dim
+
+SIZES = {
+    "b1": 1, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "f32": 4,
+    "i64": 8, "u64": 8, "f64": 8, "c64": 8, "c128": 16,
+}  # fmt: skip
+PART = {"c64": "f32", "c128": "f64"}
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A loop axis: its name and how many points it has."""
+
+    name: str
+    extent: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory: `role` is param, result, array (a NumPy array held during the call), temp (arena) or cell (one scalar)."""
+
+    name: str
+    ty: str
+    shape: tuple[Dim, ...]
+    strides: tuple[Dim, ...]  # in elements
+    role: str
+
+    @property
+    def size(self) -> Dim:
+        total: Dim = 1
+        for d in self.shape:
+            total = total * d
+        return total
+
+
+def c_strides(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """Element strides of a C-contiguous array."""
+    strides: list[Dim] = []
+    step: Dim = 1
+    for d in reversed(shape):
+        strides.append(step)
+        step = step * d
+    return tuple(reversed(strides))
+
+
+class Ex:
+    """An expression at one point of a nest; `ty` is its scalar type."""
+
+    __slots__ = ()
+    ty: str
+
+
+@dataclass(frozen=True, slots=True)
+class Const(Ex):
+    """A number. Kept as text so that -0.0, 0.0, 1 and True stay apart as keys."""
+
+    text: str
+    ty: str
+
+    @property
+    def value(self) -> float | int:
+        return float(self.text) if self.ty in ("f32", "f64") else int(self.text)
+
+
+def const(value: object, ty: str) -> Const:
+    """A constant of a type, converted as NumPy would."""
+    if ty in ("f32", "f64"):
+        return Const(repr(float(np.float32(value) if ty == "f32" else value)), ty)  # type: ignore[arg-type]
+    return Const(str(int(value)), ty)  # type: ignore[call-overload]
+
+
+@dataclass(frozen=True, slots=True)
+class Size(Ex):
+    """An exact integer known when the call begins."""
+
+    dim: Dim
+    ty: str = "i64"
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar(Ex):
+    """A scalar argument, or part 0/1 of a complex one."""
+
+    name: str
+    ty: str
+
+
+@dataclass(frozen=True, slots=True)
+class Index(Ex):
+    """The position along an axis."""
+
+    axis: str
+    ty: str = "i64"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell(Ex):
+    """The result of a fold of an earlier stage of the same row."""
+
+    name: str
+    ty: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Op(Ex):
+    """A map: arithmetic, comparison, select, cast or function; `op` is an op of the graph or a name in `emit/ops.py`."""
+
+    op: str
+    args: tuple[Ex, ...]
+    ty: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Load(Ex):
+    """An element of a buffer; `part` picks the real (0) or imaginary (1) half of a complex one."""
+
+    buffer: Buffer
+    at: Position
+    ty: str
+    part: int = -1
+    computed: tuple[tuple[Ex, Dim], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """buffer[at] = value (two values for a complex buffer)."""
+
+    buffer: Buffer
+    at: Position
+    value: tuple[Ex, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """cell = op over the stage's points; `argmin` and `argmax` fold (value, position) and leave the position."""
+
+    cell: Cell
+    op: str
+    value: Ex
+    position: Ex | None = None
+
+
+@dataclass(slots=True)
+class Stage:
+    """First `head` stores, once a row; then loops over the nest's inner axes with `stores` and `folds` at every point."""
+
+    head: list[Store] = field(default_factory=list)
+    stores: list[Store] = field(default_factory=list)
+    folds: list[Fold] = field(default_factory=list)
+
+    @property
+    def loops(self) -> bool:
+        return bool(self.stores or self.folds)
+
+
+@dataclass(slots=True)
+class Schedule:
+    """How a nest runs: the vector axis, lanes, vectors in flight, and the work below which one thread is enough."""
+
+    vector: str = ""
+    width: int = 1
+    unroll: int = 1
+    cost: int = 1  # rough instructions a point, for the thread threshold
+
+    def __str__(self) -> str:
+        if not self.vector:
+            return "scalar"
+        return f"vector {self.vector} x{self.width} unroll {self.unroll}"
+
+
+@dataclass(slots=True)
+class Nest:
+    """`rows` are independent; `inner` are folded or mapped inside a row."""
+
+    name: str
+    rows: list[Axis]
+    inner: list[Axis]
+    stages: list[Stage]
+    schedule: Schedule = field(default_factory=Schedule)
+    nodes: list[str] = field(default_factory=list)  # the graph ops it came from, for explain
+    scan: bool = False  # the stage's stores see the folds as they run

@@ -1,0 +1,126 @@
+"""How a nest runs: fewer loops where memory allows it, the axis that lanes follow, how many vectors are in flight.
+
+Adjacent axes become one when every access steps through them as through one (`stride(p) == stride(q) * extent(q)`): the outer one
+is dropped and the inner one runs over both. The vector axis is the one along which most accesses are contiguous.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tailorbird.fuse.flow import Position
+from tailorbird.fuse.groups import COSTS
+from tailorbird.lower.kernel import PART, SIZES, Axis, Ex, Index, Load, Nest, Op, Schedule
+
+
+def expressions(nest: Nest) -> list[Ex]:
+    """Every distinct expression of a nest, operands before users."""
+    seen: dict[int, Ex] = {}
+    order: list[Ex] = []
+
+    def visit(x: Ex) -> None:
+        if id(x) in seen:
+            return
+        seen[id(x)] = x
+        if isinstance(x, Op):
+            for a in x.args:
+                visit(a)
+        elif isinstance(x, Load):
+            for term, _ in x.computed:
+                visit(term)
+        order.append(x)
+
+    for stage in nest.stages:
+        for store in [*stage.head, *stage.stores]:
+            for v in store.value:
+                visit(v)
+        for fold in stage.folds:
+            visit(fold.value)
+            if fold.position is not None:
+                visit(fold.position)
+    return order
+
+
+def _positions(nest: Nest, order: list[Ex]) -> Iterator[tuple[Position, bool]]:
+    """Every access with whether it also has computed terms."""
+    for x in order:
+        if isinstance(x, Load):
+            yield x.at, bool(x.computed)
+    for stage in nest.stages:
+        for store in [*stage.head, *stage.stores]:
+            yield store.at, False
+
+
+def schedule(nest: Nest, width_bytes: int) -> Nest:
+    """Chooses how the nest runs; changes only its axes and schedule."""
+    order = expressions(nest)
+    if not nest.scan:
+        named = {x.axis for x in order if isinstance(x, Index)}
+        accesses = [p for p, _ in _positions(nest, order)]
+        nest.rows = _collapse(nest.rows, accesses, named)
+        nest.inner = _collapse(nest.inner, accesses, named)
+    cost = sum(COSTS.get(x.op, 1) for x in order if isinstance(x, Op)) + 1
+    vector = _vector_axis(nest, order)
+    if not vector:
+        nest.schedule = Schedule(cost=cost)
+        return nest
+    if not any(stage.folds for stage in nest.stages):
+        _rotate(nest, vector)
+    width = max(1, width_bytes // _widest(nest, order))
+    nest.schedule = Schedule(vector, width, _unroll(nest, vector, cost), cost)
+    return nest
+
+
+def _collapse(axes: list[Axis], accesses: list[Position], named: set[str]) -> list[Axis]:
+    out = list(axes)
+    k = len(out) - 2
+    while k >= 0:
+        p, q = out[k], out[k + 1]
+        plain = p.name not in named and q.name not in named
+        if plain and all(a.stride(p.name) == a.stride(q.name) * q.extent for a in accesses):
+            out[k : k + 2] = [Axis(q.name, p.extent * q.extent)]
+        k -= 1
+    return out
+
+
+def _vector_axis(nest: Nest, order: list[Ex]) -> str:
+    """The axis with the most contiguous accesses; the last one when there is a tie."""
+    allowed = nest.rows if nest.scan else [*nest.rows, *nest.inner]
+    best, chosen = -1, ""
+    for axis in allowed:
+        score = 0
+        for position, computed in _positions(nest, order):
+            stride = position.stride(axis.name)
+            score += 4 if stride == 1 else 2 if stride == 0 and not computed else 1 if stride == -1 else 0
+        if axis.extent == 1:
+            score = 0
+        if score >= best:
+            best, chosen = score, axis.name
+    if nest.scan and all(p.stride(chosen) != 1 for p, _ in _positions(nest, order)):
+        return ""
+    return chosen
+
+
+def _rotate(nest: Nest, vector: str) -> None:
+    """A nest of maps has no rows of its own: the vector axis goes innermost."""
+    axes = [*nest.rows, *nest.inner]
+    nest.inner = [a for a in axes if a.name == vector]
+    nest.rows = [a for a in axes if a.name != vector]
+
+
+def _widest(nest: Nest, order: list[Ex]) -> int:
+    """Bytes of the widest scalar that is computed with."""
+    sizes = [SIZES[x.ty] for x in order if isinstance(x, (Op, Load, Index))]
+    for stage in nest.stages:
+        sizes += [SIZES[PART.get(s.buffer.ty, s.buffer.ty)] for s in [*stage.head, *stage.stores]]
+    return max(sizes, default=8)
+
+
+def _unroll(nest: Nest, vector: str, cost: int) -> int:
+    if nest.scan:
+        return 2
+    if any(stage.folds for stage in nest.stages):
+        if any(a.name == vector for a in nest.rows):
+            return 4 if cost < 60 else 2
+        return 8 if cost <= 4 else 4 if cost < 40 else 2
+    return 4 if cost < 8 else 2 if cost < 80 else 1
