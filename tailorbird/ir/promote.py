@@ -28,6 +28,12 @@ REALS: dict[np.dtype, np.dtype] = {
     np.dtype(np.complex64): np.dtype(np.float32),
     np.dtype(np.complex128): FLOAT,
 }
+PYTHON_DTYPES: dict[Any, np.dtype] = {
+    bool: BOOL,
+    int: INT,
+    float: FLOAT,
+    complex: np.dtype(np.complex128),
+}
 WIDE: dict[str, np.dtype] = {"b": INT, "i": INT, "u": np.dtype(np.uint64)}
 
 Resolved = tuple[tuple[np.dtype, ...], np.dtype]
@@ -49,7 +55,8 @@ def result_dtype(name: str, types: Sequence[Type]) -> Resolved:
 @cache
 def _resolve(name: str, key: tuple[Any, ...]) -> Resolved:
     """Cached by dtypes and Python types alone: shapes do not matter."""
-    key = tuple(BOOL if entry is bool else entry for entry in key)
+    alone = all(isinstance(entry, type) for entry in key)
+    key = tuple(PYTHON_DTYPES[entry] if entry is bool or alone else entry for entry in key)
     if name == "where":
         result = _promote(key[1:])
         return (BOOL, result, result), result

@@ -245,7 +245,7 @@ def _keep(found: np.dtype, asked: np.dtype | None) -> np.dtype:
 
 _SUM = _reduction(lambda found, asked: asked or sum_dtype(found))
 _MEAN = _reduction(lambda found, asked: asked or mean_dtype(found))
-_SPREAD = _reduction(lambda found, asked: real_dtype(asked or mean_dtype(found)))
+_SPREAD = _reduction(lambda found, asked: asked or real_dtype(mean_dtype(found)))
 _TRUTH = _reduction(lambda found, asked: BOOL)
 _COUNT = _reduction(lambda found, asked: INT)
 
