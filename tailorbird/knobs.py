@@ -105,6 +105,7 @@ _ROWS = (
     Knob("race", BOOL, True, "Let the plain function compete, and use the faster of the two."),
     Knob("huge_pages", BOOL, True, "Ask for huge pages under large results."),
     Knob("recycle", BOOL, True, "Reuse the memory of freed large results."),
+    Knob("strict", BOOL, False, "Let bugs inside Tailorbird raise; for its own tests."),
     Knob("plain", BOOL, False, "Compile nothing: every call runs the plain function."),
 )
 KNOBS: Mapping[str, Knob] = {row.name: row for row in _ROWS}

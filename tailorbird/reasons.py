@@ -71,6 +71,34 @@ REASONS: Mapping[str, tuple[str, str]] = {
         "how often the loop over {name} runs depends on the values in an array",
         "give the loop a length known from shapes and Python numbers",
     ),
+    "data_dependent_shape": (
+        "the shape of {name} depends on the values in an array",
+        "use np.where or a mask of 0 and 1 in place of a boolean index",
+    ),
+    "data_dependent_index": (
+        "{name} is read at positions that depend on the values in an array",
+        "move the lookup out of the function",
+    ),
+    "data_dependent_value": (
+        "{name} needs to know a value that is computed from an array",
+        "keep it as an array or a NumPy scalar, or move the conversion out of the function",
+    ),
+    "returns_view": (
+        "{name} would be returned as a view of memory that others can see",
+        "return a copy, for example with .copy()",
+    ),
+    "returns_zero_d": (
+        "{name} is an array of rank 0",
+        "return x[()], which is a NumPy scalar",
+    ),
+    "reshape_alias": (
+        "{name} is written, and whether NumPy copied it when it was reshaped depends on strides",
+        "write before reshaping, or reshape a copy",
+    ),
+    "capture_bug": (
+        "reading {name} failed: {error}",
+        "this is a bug of Tailorbird's; the plain function is used meanwhile",
+    ),
     "in_place_write": (
         "{name} is written in place",
         "make a new array, for example with np.where or np.concatenate",

@@ -1,0 +1,378 @@
+"""Operators: on arrays and NumPy scalars, on Python scalars that depend on data, and on integers.
+
+In: abstract values. Out: abstract values, with the nodes, guards and checks that make them right.
+
+Invariants: NumPy's promotion comes from `ir.shapes.result_dtype`. An operation whose operands are all
+Python scalars keeps Python's rules: its result is weak, and where Python would raise (division by
+zero, overflow of a power) a check leaves for plain Python. A NumPy function of Python scalars first
+makes one of them strong.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tailorbird.capture.tracer import Tracer
+from tailorbird.capture.values import SYMBOLIC, Arr, Scal, is_static
+from tailorbird.ir.expr import Dim, Expr, apply
+from tailorbird.ir.node import Operand, Value, type_of
+from tailorbird.ir.ops import COMPARISONS
+from tailorbird.ir.shapes import result_dtype
+from tailorbird.ir.types import WEAK_BOOL, WEAK_COMPLEX, WEAK_FLOAT, Type
+
+BINARY: dict[type[ast.AST], str] = {
+    ast.Add: "add",
+    ast.Sub: "subtract",
+    ast.Mult: "multiply",
+    ast.Div: "divide",
+    ast.FloorDiv: "floor_divide",
+    ast.Mod: "remainder",
+    ast.Pow: "power",
+    ast.MatMult: "matmul",
+    ast.BitAnd: "bitwise_and",
+    ast.BitOr: "bitwise_or",
+    ast.BitXor: "bitwise_xor",
+    ast.LShift: "left_shift",
+    ast.RShift: "right_shift",
+    ast.Lt: "less",
+    ast.LtE: "less_equal",
+    ast.Gt: "greater",
+    ast.GtE: "greater_equal",
+    ast.Eq: "equal",
+    ast.NotEq: "not_equal",
+}
+UNARY: dict[type[ast.AST], str] = {
+    ast.USub: "negative",
+    ast.UAdd: "positive",
+    ast.Invert: "invert",
+}
+PYTHON: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "floor_divide": operator.floordiv,
+    "remainder": operator.mod,
+    "power": operator.pow,
+    "matmul": operator.matmul,
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
+    "left_shift": operator.lshift,
+    "right_shift": operator.rshift,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "negative": operator.neg,
+    "positive": operator.pos,
+    "invert": operator.invert,
+    "absolute": abs,
+}
+PLAIN = (int, float, complex, str, bytes, tuple, list, dict, set, frozenset, range, slice)
+PLAIN += (type(None), type(Ellipsis), np.generic, np.dtype, type)  # type: ignore[assignment]
+FAST_POWERS = {(int, 2): "square", (int, -1): "reciprocal", (float, 0.5): "sqrt"}
+
+
+# NumPy
+
+
+def elementwise(t: Tracer, name: str, args: Sequence[Any]) -> Any:
+    """The NumPy function `name` of these arguments."""
+    return t.result(map_value(t, name, [t.operand(a) for a in args]))
+
+
+def map_value(t: Tracer, name: str, operands: Sequence[Operand]) -> Value:
+    """The value of an elementwise op, by NumPy's rules."""
+    inputs = list(operands)
+    types = [type_of(x) for x in inputs]
+    if all(x.weak for x in types):
+        inputs[0] = strong(t, inputs[0])
+        types[0] = type_of(inputs[0])
+    taken, dtype = promoted(t, name, tuple(types))
+    for k, (x, found) in enumerate(zip(types, taken)):
+        if x.weak and found.kind in "iu":
+            must_fit(t, inputs[k], found)
+    if name == "power" and dtype.kind in "iu":
+        _integer_power(t, inputs[1], types[1])
+    shape = t.broadcast([x.shape for x in types])
+    return t.emit(name, inputs, None, Type(dtype, shape))
+
+
+def promoted(t: Tracer, name: str, types: tuple[Type, ...]) -> tuple[Sequence[np.dtype], np.dtype]:
+    """The dtypes an op computes with and gives, where NumPy has a loop for them."""
+    try:
+        taken, dtype = result_dtype(name, types)
+    except TypeError:
+        t.raises(f"TypeError: np.{name} has no loop for {', '.join(map(str, types))}")
+    for found in (*taken, dtype):
+        t.supported(found, f"the result of np.{name}")
+    return taken, dtype
+
+
+def strong(t: Tracer, x: Operand) -> Operand:
+    """A Python scalar as the NumPy scalar that NumPy makes of it."""
+    kind = type_of(x)
+    if not kind.weak:
+        return x
+    if isinstance(x, (Value, Expr)):
+        return t.emit("cast", [x], {"dtype": kind.dtype}, Type(kind.dtype))
+    return kind.dtype.type(x)
+
+
+def must_fit(t: Tracer, x: Operand, dtype: np.dtype) -> None:
+    """NumPy raises when a Python int does not fit the dtype it meets."""
+    if not isinstance(x, (int, Expr)):
+        return
+    limits = np.iinfo(dtype)
+    below = isinstance(x, Expr) and dtype.itemsize == 8 and dtype.kind == "i"
+    if below:
+        return
+    fits = t.at_least(x, int(limits.min))
+    fits = fits and (dtype.itemsize == 8 and isinstance(x, Expr) or t.at_least(int(limits.max), x))
+    if not fits:
+        t.raises(f"OverflowError: {x} does not fit {dtype}")
+
+
+def _integer_power(t: Tracer, exponent: Operand, kind: Type) -> None:
+    if kind.dtype.kind in "ub":
+        return
+    known = isinstance(exponent, (int, Expr, np.integer))
+    if not known:
+        t.refuse("promotion", name="an integer to an integer power")
+    floor = exponent if isinstance(exponent, Expr) else int(exponent)  # type: ignore[arg-type]
+    if not t.at_least(floor, 0):
+        t.raises("ValueError: integers to negative integer powers are not allowed")
+
+
+# Python operators
+
+
+def binary(t: Tracer, name: str, a: Any, b: Any) -> Any:
+    """`a op b` as Python evaluates it."""
+    if isinstance(a, (Arr, Scal)) or isinstance(b, (Arr, Scal)):
+        return _on_data(t, name, a, b)
+    if isinstance(a, Expr) or isinstance(b, Expr):
+        return _on_integers(t, name, a, b)
+    return concretely(t, PYTHON[name], a, b)
+
+
+def unary(t: Tracer, name: str, x: Any) -> Any:
+    """`-x`, `+x`, `~x` and `abs(x)`."""
+    if isinstance(x, Scal) and x.type.weak:
+        return _weak(t, name, [x.value])
+    if isinstance(x, (Arr, Scal)):
+        return elementwise(t, name, [x])
+    if isinstance(x, Expr):
+        if name == "absolute":
+            return x if t.at_least(x, 0) else -x
+        return {"negative": -x, "positive": x, "invert": -x - 1}[name]
+    return concretely(t, PYTHON[name], x)
+
+
+def concretely(t: Tracer, function: Callable[..., Any], *args: Any) -> Any:
+    """Computes with values that are wholly known; an exception is left to plain Python."""
+    for arg in args:
+        if not isinstance(arg, PLAIN):
+            t.refuse("unsupported_type", name="an operand", type=type(arg).__name__)
+    try:
+        with np.errstate(all="ignore"):
+            return function(*args)
+    except (ArithmeticError, TypeError, ValueError, LookupError) as error:
+        t.raises(f"{type(error).__name__}: {error}")
+
+
+def _on_data(t: Tracer, name: str, a: Any, b: Any) -> Any:
+    if name == "matmul":
+        from tailorbird.capture.products import matmul
+
+        return matmul(t, a, b)
+    for x in (a, b):
+        if not isinstance(x, (*SYMBOLIC, int, float, complex, np.generic, list, tuple)):
+            return _with_object(t, name, x)
+    if name == "power" and isinstance(a, Arr) and a.dtype.kind in "fc":
+        fast = FAST_POWERS.get((type(b), b)) if isinstance(b, (int, float)) else None
+        if fast is not None:
+            return elementwise(t, fast, [a])
+    operands = [t.operand(a), t.operand(b)]
+    if all(type_of(x).weak or isinstance(x, np.bool_) for x in operands) and _python_only(a, b):
+        return _weak(t, name, operands)
+    return t.result(map_value(t, name, operands))
+
+
+def _python_only(a: Any, b: Any) -> bool:
+    return not isinstance(a, (Arr, np.generic)) and not isinstance(b, (Arr, np.generic))
+
+
+def _with_object(t: Tracer, name: str, x: Any) -> Any:
+    """An array beside something that is not a number: only None is compared now and then."""
+    t.refuse("unsupported_type", name=f"an operand of {name}", type=type(x).__name__)
+
+
+def _weak(t: Tracer, name: str, operands: Sequence[Operand]) -> Scal:
+    """An operation of Python scalars, by Python's rules."""
+    kinds = {type_of(x).dtype.kind for x in operands}
+    if "b" in kinds:
+        t.refuse("unsupported_type", name=f"an operand of {name}", type="bool of data")
+    is_complex = "c" in kinds
+    if is_complex and name in ("floor_divide", "remainder", "less", "greater"):
+        t.raises("TypeError: not defined for complex numbers")
+    if name in ("divide", "floor_divide", "remainder"):
+        _not_zero(t, operands[1])
+    result = WEAK_COMPLEX if is_complex else WEAK_FLOAT
+    if name in COMPARISONS:
+        result = WEAK_BOOL
+    elif name == "absolute":
+        result = WEAK_FLOAT
+    elif name not in PYTHON or name in ("bitwise_and", "bitwise_or", "bitwise_xor", "invert"):
+        t.raises(f"TypeError: {name} of floats")
+    value = t.emit(name, operands, None, result)
+    if name == "power":
+        _power_is_finite(t, value, is_complex)
+    return Scal(value)
+
+
+def _not_zero(t: Tracer, x: Operand) -> None:
+    if isinstance(x, Expr):
+        if t.same(x, 0):
+            t.raises("ZeroDivisionError")
+    elif isinstance(x, Value):
+        t.check(x, "!=")
+    elif x == 0:
+        t.raises("ZeroDivisionError")
+
+
+def _power_is_finite(t: Tracer, value: Value, is_complex: bool) -> None:
+    """Python raises on overflow and turns complex where NumPy gives inf and nan."""
+    if is_complex:
+        t.refuse("promotion", name="a power of Python complex numbers")
+    must_be_finite(t, value)
+
+
+def must_be_finite(t: Tracer, value: Value) -> None:
+    """`x - x` is 0 unless x is infinite or nan."""
+    t.check(t.emit("subtract", [value, value], None, WEAK_FLOAT), "==")
+
+
+# Integers
+
+
+def _on_integers(t: Tracer, name: str, a: Any, b: Any) -> Any:
+    a, b = (int(x) if isinstance(x, bool) else x for x in (a, b))
+    if isinstance(a, (int, Expr)) and isinstance(b, (int, Expr)):
+        return integers(t, name, t.assume.canon(a), t.assume.canon(b))
+    if isinstance(a, np.generic) or isinstance(b, np.generic):
+        return t.result(map_value(t, name, [t.operand(a), t.operand(b)]))
+    if isinstance(a, (list, tuple)) or isinstance(b, (list, tuple)):
+        return _repeated(t, name, a, b)
+    if name in COMPARISONS and isinstance(a, float):
+        return _against_float(t, _MIRRORED[name], b, a)
+    if name in COMPARISONS and isinstance(b, float):
+        return _against_float(t, name, a, b)
+    if isinstance(a, (float, complex)) or isinstance(b, (float, complex)):
+        return _weak(t, name, [a, b])
+    if name in ("equal", "not_equal"):
+        return name == "not_equal"
+    t.raises(f"TypeError: {name} of int and {type(b).__name__}")
+
+
+def _repeated(t: Tracer, name: str, a: Any, b: Any) -> Any:
+    if name != "multiply":
+        t.raises(f"TypeError: {name} of a sequence and an int")
+    return t.concrete(a) * b if isinstance(a, Expr) else a * t.concrete(b)
+
+
+def integers(t: Tracer, name: str, a: Dim, b: Dim) -> Any:
+    """`a op b` for exact integers."""
+    if not isinstance(a, Expr) and not isinstance(b, Expr):
+        return concretely(t, PYTHON[name], a, b)
+    if name in COMPARISONS:
+        return _compare_integers(t, name, a, b)
+    if name in ("add", "subtract", "multiply"):
+        return PYTHON[name](a, b)
+    if name in ("floor_divide", "remainder", "divide"):
+        _not_zero(t, b)
+        if name == "divide":
+            return Scal(t.emit("divide", [a, b], None, WEAK_FLOAT))
+        return apply("floordiv" if name == "floor_divide" else "mod", a, b)
+    if name == "power":
+        return _integer_to_power(t, a, b)
+    return concretely(t, PYTHON[name], t.concrete(a), t.concrete(b))
+
+
+def _integer_to_power(t: Tracer, a: Dim, b: Dim) -> Any:
+    if not t.at_least(b, 0):
+        return _weak(t, "power", [a, b])
+    if isinstance(b, int) and b <= 8:
+        return math.prod([a] * b)
+    return apply("pow", a, b)
+
+
+_MIRRORED = {
+    "less": "greater",
+    "less_equal": "greater_equal",
+    "greater": "less",
+    "greater_equal": "less_equal",
+    "equal": "equal",
+    "not_equal": "not_equal",
+}
+
+
+def _compare_integers(t: Tracer, name: str, a: Dim, b: Dim) -> bool:
+    if name in ("equal", "not_equal"):
+        return t.same(a, b) == (name == "equal")
+    if name == "less":
+        return t.at_least(b, a + 1)
+    if name == "less_equal":
+        return t.at_least(b, a)
+    return t.at_least(a, b + 1 if name == "greater" else b)
+
+
+def _against_float(t: Tracer, name: str, a: Expr, b: float) -> bool:
+    """An exact integer against a float: the float is rounded to the integer that decides."""
+    if not math.isfinite(b):
+        return PYTHON[name](0, b)
+    if name in ("equal", "not_equal"):
+        return (b.is_integer() and t.same(a, int(b))) == (name == "equal")
+    if name in ("less", "greater_equal"):
+        return t.at_least(a, math.ceil(b)) == (name == "greater_equal")
+    return t.at_least(a, math.floor(b) + 1) == (name == "greater")
+
+
+# Truth
+
+
+def truth(t: Tracer, x: Any, what: str) -> bool:
+    """Whether Python takes the branch; refused where array data decides."""
+    if isinstance(x, Expr):
+        return not t.same(x, 0)
+    if isinstance(x, (Arr, Scal)):
+        from tailorbird.capture.settle import settled
+
+        known = settled(t, x)
+        if known is None:
+            t.refuse("data_dependent_branch", name=what)
+        return bool(known)
+    if isinstance(x, (tuple, list, dict)):
+        return bool(len(x))
+    if isinstance(x, PLAIN) and is_static(x):
+        return bool(x)
+    known = _objects_truth(x)
+    if known is None:
+        t.refuse("unsupported_type", name=what, type=type(x).__name__)
+    return known
+
+
+def _objects_truth(x: Any) -> bool | None:
+    """The truth of something that is no data: functions and plain objects are true."""
+    live = getattr(x, "live", x)
+    asks = hasattr(type(live), "__bool__") or hasattr(type(live), "__len__")
+    return None if asks else True

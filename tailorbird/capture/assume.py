@@ -1,0 +1,258 @@
+"""What capture assumes about sizes and integer arguments, and what it can prove from that.
+
+In: comparisons between exact integer expressions. Out: answers (true, false, or None when nobody can
+know before the call), the guards the answers rest on, and a substitution that unifies equal sizes.
+
+Invariants:
+- A comparison is proved, or decided by the values seen (`hints`) under a recorded guard, or None.
+- Two sizes that must be equal are unified: one symbol is replaced by an expression, everywhere.
+  An equality of argument sizes then shows in the parameters' types and needs no guard of its own.
+- A size is never negative; a guard that was recorded is a fact for every later proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tailorbird.ir.expr import Dim, Expr, Sym, apply, divide_exactly, evaluate, substitute
+from tailorbird.ir.node import Guard
+
+NEVER_NEGATIVE = frozenset(("size", "fresh"))
+
+
+class Assumptions:
+    """Hints, facts, guards and solved symbols of one capture."""
+
+    def __init__(self) -> None:
+        self.hints: dict[Sym, int] = {}
+        self.solved: dict[Sym, Dim] = {}
+        self.guards: dict[Guard, None] = {}
+        self.facts: list[Dim] = []
+        self.quotients: dict[Dim, tuple[Dim, Dim]] = {}
+        self._proofs: dict[Dim, bool] = {}
+        self._canonical: dict[Dim, Dim] = {}
+
+    # values
+
+    def canon(self, x: Dim) -> Dim:
+        """x with every solved symbol replaced."""
+        if not self.solved or isinstance(x, int):
+            return x
+        found = self._canonical.get(x)
+        if found is None:
+            found = substitute(x, self.solved)
+            self._canonical[x] = found
+        return found
+
+    def hint(self, x: Dim) -> int | None:
+        """The value x has in this call, or None when it is known only at run time."""
+        if isinstance(x, int):
+            return x
+        try:
+            return evaluate(x, self.hints)
+        except (KeyError, ZeroDivisionError):
+            return None
+
+    # questions
+
+    def holds(self, x: Dim) -> bool | None:
+        """Is x >= 0? Proved, or decided by the hint under a guard."""
+        x = self.canon(x)
+        if isinstance(x, int):
+            return x >= 0
+        if self.proved(x):
+            return True
+        if self.proved(-x - 1):
+            return False
+        value = self.hint(x)
+        if value is None:
+            return None
+        self._require(x if value >= 0 else -x - 1)
+        return value >= 0
+
+    def equal(self, a: Dim, b: Dim) -> bool | None:
+        """Is a == b? Equal values are unified; an equality that no symbol solves is None."""
+        difference = self._multiplied_out(self.canon(a - b))
+        if isinstance(difference, int):
+            return difference == 0
+        value = self.hint(difference)
+        if value is None:
+            return False if self._apart(difference) else None
+        if value != 0:
+            if not self._apart(difference):
+                self.guards[Guard("!=", difference)] = None
+            return False
+        return True if self._solve(difference) else None
+
+    def proved(self, x: Dim) -> bool:
+        """Does x >= 0 follow from the facts alone?"""
+        if isinstance(x, int):
+            return x >= 0
+        known = self._proofs.get(x)
+        if known is None:
+            known = self._prove(x)
+            self._proofs[x] = known
+        return known
+
+    # functions that fold by what is known
+
+    def least(self, a: Dim, b: Dim) -> Dim:
+        first = self.holds(b - a)
+        return apply("min", a, b) if first is None else self.canon(a if first else b)
+
+    def greatest(self, a: Dim, b: Dim) -> Dim:
+        first = self.holds(a - b)
+        return apply("max", a, b) if first is None else self.canon(a if first else b)
+
+    def pin(self, x: Dim) -> int | None:
+        """The value of x, on which the graph is specialised from here on."""
+        x = self.canon(x)
+        value = self.hint(x)
+        if value is None or isinstance(x, int):
+            return value
+        if not self._solve(x - value):
+            self.guards[Guard("==", x - value)] = None
+        return value
+
+    def quotient(self, total: Dim, part: Dim) -> Dim:
+        """total // part, which has no remainder: under a guard. Times part it is total again."""
+        self.guards[Guard("==", apply("mod", total, part))] = None
+        result = apply("floordiv", total, part)
+        self.quotients[result] = (total, part)
+        return result
+
+    # the end
+
+    def owed(self) -> list[Guard]:
+        """The guards that the finished graph relies on, without those that others imply."""
+        kept = self._equalities()
+        ordered: list[Guard] = []
+        for guard in self.guards:
+            expr = self.canon(guard.expr)
+            if not isinstance(expr, int):
+                ordered.append(Guard(guard.rel, expr))
+        bounds = list(dict.fromkeys(g for g in ordered if g.rel == ">="))
+        strongest = [g for g in bounds if not self._implied(g, bounds)]
+        for guard in dict.fromkeys(ordered):
+            if guard.rel != ">=" or guard in strongest:
+                kept.append(guard)
+        return kept
+
+    def _equalities(self) -> list[Guard]:
+        """An integer argument that was solved still arrives with every call and must be compared."""
+        solved = (
+            (Expr((((sym,), 1),)), value) for sym, value in self.solved.items() if sym.kind == "int"
+        )
+        return [Guard("==", sym - self.canon(value)) for sym, value in solved]
+
+    def _implied(self, guard: Guard, others: Iterable[Guard]) -> bool:
+        if self._bounded(guard.expr, 2):
+            return True
+        for other in others:
+            if other is not guard and self._bounded(guard.expr - other.expr, 2):
+                return True
+        return False
+
+    def _multiplied_out(self, x: Dim) -> Dim:
+        """x with `quotient * part` written as the total it came from."""
+        for quotient, (total, part) in self.quotients.items():
+            if isinstance(x, int):
+                return x
+            quotient, total, part = self.canon(quotient), self.canon(total), self.canon(part)
+            if isinstance(quotient, Expr):
+                x = _replace_product(x, quotient * part, total)
+        return x
+
+    # proofs
+
+    def _require(self, x: Dim) -> None:
+        self.guards[Guard(">=", x)] = None
+        self._learn(x)
+
+    def _learn(self, x: Dim) -> None:
+        self.facts.append(x)
+        self._proofs = {e: True for e, proved in self._proofs.items() if proved}
+
+    def _apart(self, difference: Dim) -> bool:
+        return self.proved(difference - 1) or self.proved(-difference - 1)
+
+    def _prove(self, x: Dim) -> bool:
+        if self._bounded(x, 2):
+            return True
+        return any(self._bounded(x - self.canon(fact), 2) for fact in self.facts)
+
+    def _bounded(self, x: Dim, depth: int) -> bool:
+        """x >= 0 because no term of it can be negative."""
+        if isinstance(x, int):
+            return x >= 0
+        for monomial, coefficient in x.terms:
+            if coefficient < 0:
+                return False
+            if not all(self._never_negative(sym, depth) for sym in monomial):
+                return False
+        return True
+
+    def _never_negative(self, sym: Sym, depth: int) -> bool:
+        if sym.kind in NEVER_NEGATIVE:
+            return True
+        if sym.kind != "op" or depth == 0:
+            return False
+        signs = [self._bounded(arg, depth - 1) for arg in sym.args]
+        if sym.name == "max":
+            return any(signs)
+        if sym.name == "mod":
+            return self._bounded(sym.args[1], depth - 1)
+        return all(signs)
+
+    # unification
+
+    def _solve(self, difference: Dim) -> bool:
+        """Replaces one symbol so that the difference is zero."""
+        if isinstance(difference, int):
+            return difference == 0
+        candidates = [
+            (sym.kind != "int", _number(sym), sym, coefficient)
+            for (sym, *more), coefficient in _symbolic(difference)
+            if not more and abs(coefficient) == 1 and sym.kind in ("int", "size")
+        ]
+        ordered = sorted(candidates, key=lambda c: (c[0], -c[1]))
+        for _, _, sym, coefficient in ordered:
+            value = Expr((((sym,), 1),)) - difference * coefficient
+            if isinstance(value, int) or sym not in value.symbols():
+                self._replace(sym, value)
+                return True
+        return False
+
+    def _replace(self, sym: Sym, value: Dim) -> None:
+        step = {sym: value}
+        self.solved = {s: substitute(v, step) for s, v in self.solved.items()}
+        self.solved[sym] = value
+        self._canonical.clear()
+        self._proofs.clear()
+        self.facts = [substitute(fact, step) for fact in self.facts]
+        if sym.kind in NEVER_NEGATIVE:
+            self.facts.append(value)
+
+
+def _replace_product(x: Expr, product: Dim, total: Dim) -> Dim:
+    """x with every multiple of a one-term product replaced by the same multiple of the total."""
+    if isinstance(product, int) or len(product.terms) != 1:
+        return x
+    result: Dim = 0
+    for monomial, coefficient in x.terms:
+        term: Dim = coefficient
+        for sym in monomial:
+            term = term * Expr((((sym,), 1),))
+        times = divide_exactly(term, product)
+        result = result + (term if times is None else times * total)
+    return result
+
+
+def _symbolic(x: Expr) -> Iterable[tuple[tuple[Sym, ...], int]]:
+    return ((monomial, c) for monomial, c in x.terms if monomial)
+
+
+def _number(sym: Sym) -> int:
+    """Later sizes are replaced first, so that the first argument keeps its names."""
+    digits = "".join(c for c in sym.name if c.isdigit())
+    return int(digits) if digits else -1

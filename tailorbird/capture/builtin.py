@@ -1,0 +1,376 @@
+"""Python's own functions: len, range, zip, min, sum, float, isinstance, and the math module.
+
+In: abstract values. Out: abstract values. On values that are wholly known they are simply called; on
+integers that depend on sizes they are exact; on data they record what NumPy would.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from tailorbird.capture.arith import (
+    PYTHON,
+    binary,
+    concretely,
+    must_be_finite,
+    truth,
+    unary,
+)
+from tailorbird.capture.call import call
+from tailorbird.capture.containers import iterate, length
+from tailorbird.capture.objects import attribute_of
+from tailorbird.capture.registry import handles
+from tailorbird.capture.settle import settled
+from tailorbird.capture.tracer import Tracer, exact
+from tailorbird.capture.values import (
+    Arr,
+    BorrowedDict,
+    BorrowedList,
+    Obj,
+    Partial,
+    Scal,
+    SymbolicRange,
+    is_static,
+)
+from tailorbird.ir.expr import Expr
+from tailorbird.ir.types import WEAK_COMPLEX, WEAK_FLOAT
+
+PURE = {
+    *(str, repr, ord, chr, divmod, pow, round, hash, callable, bytes, frozenset, set, format),
+    *(np.finfo, np.iinfo, np.dtype, np.result_type, np.promote_types, np.can_cast),
+    *(np.issubdtype, np.min_scalar_type, slice, complex, isinstance, issubclass),
+}
+PURE_MODULES = ("math", "cmath", "operator", "_operator")
+
+
+@handles(len)
+def _len(t: Tracer, x: Any) -> Any:
+    return length(t, x)
+
+
+@handles(range)
+def _range(t: Tracer, *bounds: Any) -> Any:
+    found = [t.integer(b, "a bound of range") for b in bounds]
+    if all(isinstance(b, int) for b in found):
+        return concretely(t, range, *found)
+    if len(found) == 1:
+        return SymbolicRange(0, found[0], 1)
+    return SymbolicRange(found[0], found[1], found[2] if len(found) > 2 else 1)
+
+
+@handles(zip)
+def _zip(t: Tracer, *parts: Any, strict: Any = False) -> Any:
+    columns = [iterate(t, p, "zip") for p in parts]
+    if strict and len({len(c) for c in columns}) > 1:
+        t.raises("ValueError: zip() arguments have different lengths")
+    return list(zip(*columns))
+
+
+@handles(enumerate)
+def _enumerate(t: Tracer, items: Any, start: Any = 0) -> Any:
+    return list(enumerate(iterate(t, items, "enumerate"), t.concrete(start)))
+
+
+@handles(reversed)
+def _reversed(t: Tracer, items: Any) -> Any:
+    return iterate(t, items, "reversed")[::-1]
+
+
+@handles(list)
+def _list(t: Tracer, items: Any = ()) -> Any:
+    return iterate(t, items, "list")
+
+
+@handles(tuple)
+def _tuple(t: Tracer, items: Any = ()) -> Any:
+    return tuple(iterate(t, items, "tuple"))
+
+
+@handles(dict)
+def _dict(t: Tracer, *items: Any, **named: Any) -> Any:
+    first = items[0] if items else {}
+    pairs = first.items() if isinstance(first, dict) else iterate(t, first, "dict")
+    return {**{t.concrete(k): v for k, v in pairs}, **named}
+
+
+@handles(map)
+def _map(t: Tracer, function: Any, *parts: Any) -> Any:
+    rows = zip(*(iterate(t, p, "map") for p in parts))
+    return [call(t, function, row, {}) for row in rows]
+
+
+@handles(filter)
+def _filter(t: Tracer, function: Any, items: Any) -> Any:
+    found = iterate(t, items, "filter")
+    return [x for x in found if truth(t, call(t, function, (x,), {}), "filter")]
+
+
+@handles(sorted)
+def _sorted(t: Tracer, items: Any, reverse: Any = False) -> Any:
+    found = t.concrete(iterate(t, items, "sorted"), "what is sorted")
+    return concretely(t, lambda: sorted(found, reverse=reverse))
+
+
+@handles(functools.reduce)
+def _reduce(t: Tracer, function: Any, items: Any, *initial: Any) -> Any:
+    found = [*initial, *iterate(t, items, "reduce")]
+    if not found:
+        t.raises("TypeError: reduce() of empty iterable")
+    return functools.reduce(lambda a, b: call(t, function, (a, b), {}), found)
+
+
+@handles(functools.partial)
+def _partial(t: Tracer, function: Any, *args: Any, **keywords: Any) -> Partial:
+    return Partial(function, args, keywords)
+
+
+# Numbers
+
+
+@handles(abs)
+def _abs(t: Tracer, x: Any) -> Any:
+    return unary(t, "absolute", x)
+
+
+@handles(sum)
+def _sum(t: Tracer, items: Any, start: Any = 0) -> Any:
+    total = start
+    for item in iterate(t, items, "sum"):
+        total = binary(t, "add", total, item)
+    return total
+
+
+def _extreme(name: str) -> Any:
+    def handler(t: Tracer, *items: Any) -> Any:
+        found = iterate(t, items[0], name) if len(items) == 1 else list(items)
+        if not found:
+            t.raises(f"ValueError: {name}() arg is an empty sequence")
+        best = found[0]
+        for item in found[1:]:
+            if truth(t, binary(t, "less" if name == "min" else "greater", item, best), name):
+                best = item
+        return best
+
+    return handler
+
+
+handles(min)(_extreme("min"))
+handles(max)(_extreme("max"))
+
+
+@handles(any)
+def _any(t: Tracer, items: Any) -> bool:
+    return any(truth(t, x, "any") for x in iterate(t, items, "any"))
+
+
+@handles(all)
+def _all(t: Tracer, items: Any) -> bool:
+    return all(truth(t, x, "all") for x in iterate(t, items, "all"))
+
+
+@handles(bool)
+def _bool(t: Tracer, x: Any = False) -> bool:
+    return truth(t, x, "bool()")
+
+
+@handles(int)
+def _int(t: Tracer, x: Any = 0) -> Any:
+    if isinstance(x, Expr):
+        return x
+    if isinstance(x, Scal):
+        found = exact(x.value)
+        if found is not None:
+            return t.assume.canon(found)
+        known = settled(t, x)
+        if known is None:
+            t.refuse("data_dependent_value", name="int()")
+        return concretely(t, int, known)
+    if isinstance(x, Arr):
+        t.refuse("data_dependent_value", name="int()")
+    return concretely(t, int, x)
+
+
+@handles(float)
+def _float(t: Tracer, x: Any = 0.0) -> Any:
+    if isinstance(x, Scal) and x.type.weak and x.dtype.kind == "f":
+        return x
+    if isinstance(x, Arr) and x.shape:
+        t.raises("TypeError: only length-1 arrays can be converted to Python scalars")
+    if isinstance(x, (Scal, Expr, Arr)):
+        value = t.operand(x)
+        kind = getattr(x, "dtype", np.dtype(np.int64)).kind
+        if kind == "c":
+            t.raises("TypeError: float() of a complex number")
+        return Scal(t.emit("cast", [value], {"dtype": WEAK_FLOAT.dtype}, WEAK_FLOAT))
+    return concretely(t, float, x)
+
+
+@handles(isinstance)
+def _isinstance(t: Tracer, x: Any, kinds: Any) -> bool:
+    wanted = kinds if isinstance(kinds, tuple) else (kinds,)
+    if not all(isinstance(k, type) for k in wanted):
+        t.refuse("unsupported_call", name="isinstance")
+    kind = type_of_value(t, x)
+    for wish in wanted:
+        if type(wish).__instancecheck__ is not type.__instancecheck__ and not _is_known_abc(wish):
+            t.refuse("unsupported_call", name=f"isinstance with {wish.__name__}")
+    return issubclass(kind, wanted)
+
+
+def _is_known_abc(kind: type) -> bool:
+    return kind.__module__ in ("numbers", "collections.abc", "typing")
+
+
+@handles(type)
+def type_of_value(t: Tracer, x: Any) -> type:
+    """The Python type that an abstract value has."""
+    if isinstance(x, Arr):
+        return np.ndarray
+    if isinstance(x, Scal):
+        if x.type.weak:
+            return {"f": float, "c": complex, "b": bool}[x.dtype.kind]
+        return x.dtype.type
+    if isinstance(x, Expr):
+        return int
+    if isinstance(x, BorrowedList):
+        return list
+    if isinstance(x, BorrowedDict):
+        return dict
+    if isinstance(x, Obj):
+        t.statics[x.source.ask("type")] = type(x.live)
+        return type(x.live)
+    if not isinstance(
+        x, (int, float, complex, str, bytes, tuple, list, dict, type(None), np.generic)
+    ):
+        t.refuse("unsupported_call", name="type() of such a value")
+    return type(x)
+
+
+@handles(getattr)
+def _getattr(t: Tracer, x: Any, name: Any, *default: Any) -> Any:
+    if default and not _hasattr(t, x, name):
+        return default[0]
+    return attribute_of(t, x, t.concrete(name))
+
+
+@handles(hasattr)
+def _hasattr(t: Tracer, x: Any, name: Any) -> bool:
+    kind = type_of_value(t, x)
+    if isinstance(x, Obj):
+        return hasattr(kind, name) or name in getattr(x.live, "__dict__", {})
+    return hasattr(kind, name)
+
+
+@handles(complex)
+def _complex(t: Tracer, *parts: Any) -> Any:
+    if is_static(parts):
+        return concretely(t, complex, *parts)
+    if len(parts) == 1 and isinstance(parts[0], Scal):
+        value = t.operand(parts[0])
+        return Scal(t.emit("cast", [value], {"dtype": WEAK_COMPLEX.dtype}, WEAK_COMPLEX))
+    t.refuse("unsupported_call", name="complex() of data")
+
+
+@handles(print, input, open, eval, exec, globals, locals, vars, setattr, delattr, id, iter, next)
+def _effect(t: Tracer, *args: Any, **keywords: Any) -> Any:
+    t.refuse("unsupported_call", name="a function with effects")
+
+
+# math: where Python may raise, a check keeps the result finite
+
+CIRCULAR = {math.sin: "sin", math.cos: "cos", math.tan: "tan"}
+BOUNDED = {
+    math.atan: "arctan",
+    math.tanh: "tanh",
+    math.asinh: "arcsinh",
+    math.fabs: "absolute",
+    math.degrees: "degrees",
+    math.radians: "radians",
+    math.erf: "erf",
+}
+OVERFLOWS = {math.exp: "exp", math.sinh: "sinh", math.cosh: "cosh", math.expm1: "expm1"}
+POSITIVE = {math.log: "log", math.log2: "log2", math.log10: "log10"}
+
+
+def _on_scalar(name: str, guard: str) -> Any:
+    def handler(t: Tracer, x: Any) -> Any:
+        if not isinstance(x, (Scal, Expr, Arr)):
+            return concretely(t, getattr(math, _PYTHON_NAMES[name]), x)
+        if isinstance(x, Arr) or (isinstance(x, Scal) and x.dtype.kind == "c"):
+            t.refuse("unsupported_call", name=f"math.{_PYTHON_NAMES[name]} of an array")
+        value = t.operand(_float(t, x))
+        return _GUARDED[guard](t, name, x, value)
+
+    return handler
+
+
+def _total(t: Tracer, name: str, x: Any, value: Any) -> Scal:
+    return Scal(t.emit(name, [value], None, WEAK_FLOAT))
+
+
+def _finite_result(t: Tracer, name: str, x: Any, value: Any) -> Scal:
+    """Python raises where the result is infinite or nan."""
+    result = t.emit(name, [value], None, WEAK_FLOAT)
+    must_be_finite(t, result)
+    return Scal(result)
+
+
+_GUARDED = {"total": _total, "finite": _finite_result}
+_FORMS = {
+    "finite": {**CIRCULAR, **OVERFLOWS, **POSITIVE, math.sqrt: "sqrt", math.log1p: "log1p"},
+    "total": BOUNDED,
+}
+_PYTHON_NAMES = {name: f.__name__ for forms in _FORMS.values() for f, name in forms.items()}
+for _guard, _forms in _FORMS.items():
+    for _function, _name in _forms.items():
+        handles(_function)(_on_scalar(_name, _guard))
+
+
+def _rounding(function: Any) -> Any:
+    def handler(t: Tracer, x: Any) -> Any:
+        if isinstance(x, Expr):
+            return x
+        known = settled(t, x) if isinstance(x, (Scal, Arr)) else x
+        if known is None:
+            t.refuse("data_dependent_value", name=f"math.{function.__name__}")
+        return concretely(t, function, known)
+
+    return handler
+
+
+for _function in (math.floor, math.ceil, math.trunc):
+    handles(_function)(_rounding(_function))
+
+
+@handles(math.prod)
+def _prod(t: Tracer, items: Any, *, start: Any = 1) -> Any:
+    total = start
+    for item in iterate(t, items, "math.prod"):
+        total = binary(t, "multiply", total, item)
+    return total
+
+
+def is_pure(function: Any) -> bool:
+    """Whether a function may be called while capturing, on values that are wholly known."""
+    try:
+        if function in PURE:
+            return True
+    except TypeError:
+        return False
+    module = getattr(function, "__module__", None)
+    return module in PURE_MODULES
+
+
+def _operator(name: str) -> Any:
+    if name in ("negative", "positive", "invert"):
+        return lambda t, a: unary(t, name, a)
+    return lambda t, a, b: binary(t, name, a, b)
+
+
+for _op, _python in PYTHON.items():
+    if _op != "absolute":
+        handles(_python)(_operator(_op))

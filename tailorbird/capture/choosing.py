@@ -1,0 +1,160 @@
+"""Functions that choose and clean values: where, clip, round, isclose, nan_to_num, take and others.
+
+In: arrays and scalars. Out: elementwise ops of the table, composed as NumPy's own code composes them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tailorbird.capture.arith import elementwise, map_value
+from tailorbird.capture.assign import store_out
+from tailorbird.capture.build import constant, convert
+from tailorbird.capture.registry import METHODS, handles
+from tailorbird.capture.tracer import Tracer
+from tailorbird.capture.values import Arr, Unhandled, is_static
+from tailorbird.capture.views import as_arr, normal_axis, position, reshape
+from tailorbird.ir.node import type_of
+from tailorbird.ir.types import PYTHON_TYPES
+
+
+@handles(np.where)
+def _where(t: Tracer, condition: Any, *choices: Any) -> Any:
+    if len(choices) == 0:
+        t.refuse("data_dependent_shape", name="np.where with one argument")
+    if len(choices) != 2:
+        t.raises("ValueError: either both or neither of x and y should be given")
+    test = t.operand(condition)
+    if type_of(test).dtype.kind != "b":
+        test = map_value(t, "not_equal", [test, 0])
+    value = map_value(t, "where", [test, *(t.operand(x) for x in choices)])
+    return as_arr(t, t.result(value))
+
+
+@handles(np.clip, method="clip")
+def _clip(t: Tracer, a: Any, a_min: Any = None, a_max: Any = None, out: Any = None) -> Any:
+    """min(max(a, low), high) in the dtype that the three have together."""
+    bounds = [b for b in (a_min, a_max) if b is not None]
+    x = t.operand(a)
+    operands = [x, *(t.operand(b) for b in bounds)]
+    types = [type_of(o) for o in operands]
+    if type_of(x).dtype.kind == "b" or type_of(x).weak:
+        raise Unhandled
+    entries = [PYTHON_TYPES[o.dtype.kind]() if o.weak else o.dtype for o in types]
+    kind = t.supported(np.result_type(*entries), "np.clip")
+    value = x if kind == type_of(x).dtype else convert(t, x, kind)
+    if a_min is not None:
+        value = map_value(t, "maximum", [value, t.operand(a_min)])
+    if a_max is not None:
+        value = map_value(t, "minimum", [value, t.operand(a_max)])
+    result = t.result(value) if bounds else METHODS["copy"](t, a)  # type: ignore[arg-type]
+    return result if out is None else store_out(t, result, out)
+
+
+@handles(np.round, np.around, method="round")
+def _round(t: Tracer, a: Any, decimals: Any = 0, out: Any = None) -> Any:
+    if t.concrete(decimals, "decimals") != 0 or as_arr(t, a).dtype.kind not in "f":
+        raise Unhandled
+    result = elementwise(t, "rint", [a])
+    return result if out is None else store_out(t, result, out)
+
+
+@handles(np.fix)
+def _fix(t: Tracer, x: Any) -> Any:
+    if as_arr(t, x).dtype.kind != "f":
+        raise Unhandled
+    return elementwise(t, "trunc", [x])
+
+
+@handles(np.sinc)
+def _sinc(t: Tracer, x: Any) -> Any:
+    array = as_arr(t, x)
+    if array.dtype.kind != "f":
+        raise Unhandled
+    tiny = np.finfo(array.dtype).eps
+    scaled = elementwise(t, "multiply", [np.pi, array])
+    zero = elementwise(t, "equal", [scaled, 0])
+    safe = elementwise(t, "where", [zero, array.dtype.type(tiny), scaled])
+    return elementwise(t, "divide", [elementwise(t, "sin", [safe]), safe])
+
+
+@handles(method="conj")
+def _conj(t: Tracer, x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return x
+    return elementwise(t, "conjugate", [x])
+
+
+@handles(method="conjugate")
+def _conjugate(t: Tracer, x: Any) -> Any:
+    return _conj(t, x)
+
+
+# Comparing
+
+
+@handles(np.isclose)
+def _isclose(
+    t: Tracer, a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: Any = False
+) -> Any:
+    """As NumPy has it: near and b finite, or equal."""
+    left, right = as_arr(t, a), as_arr(t, b)
+    if right.dtype.kind not in "fc" or t.concrete(equal_nan):
+        raise Unhandled
+    distance = elementwise(t, "absolute", [elementwise(t, "subtract", [left, right])])
+    spread = elementwise(t, "multiply", [rtol, elementwise(t, "absolute", [right])])
+    near = elementwise(t, "less_equal", [distance, elementwise(t, "add", [atol, spread])])
+    finite = elementwise(t, "logical_and", [near, elementwise(t, "isfinite", [right])])
+    return elementwise(t, "logical_or", [finite, elementwise(t, "equal", [left, right])])
+
+
+@handles(np.nan_to_num)
+def _nan_to_num(
+    t: Tracer, x: Any, copy: Any = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:
+    array = as_arr(t, x)
+    if array.dtype.kind == "c" or not t.concrete(copy):
+        raise Unhandled
+    if array.dtype.kind != "f":
+        return t.array(t.read(array))
+    limits = np.finfo(array.dtype)
+    high = limits.max if posinf is None else posinf
+    low = limits.min if neginf is None else neginf
+    found: Any = elementwise(t, "where", [elementwise(t, "isnan", [array]), nan, array])
+    found = elementwise(t, "where", [elementwise(t, "equal", [array, np.inf]), high, found])
+    return elementwise(t, "where", [elementwise(t, "equal", [array, -np.inf]), low, found])
+
+
+# Taking
+
+
+@handles(np.take, method="take")
+def _take(t: Tracer, a: Any, indices: Any, axis: Any = None) -> Any:
+    """Known indices are checked here; others would need a check of every element."""
+    x = as_arr(t, a)
+    if axis is None:
+        x = reshape(t, x, -1) if x.ndim != 1 else x
+        axis = 0
+    at = normal_axis(t, axis, x.ndim)
+    if isinstance(indices, (int, np.integer)) or not is_static(indices):
+        raise Unhandled
+    places = np.array(indices)
+    if places.dtype.kind not in "iu":
+        raise Unhandled
+    found = constant(t, inside(t, x, places, at))
+    return t.array(t.inferred("take", [t.read(x), t.read(found)], {"axis": at}))
+
+
+def inside(t: Tracer, x: Arr, places: np.ndarray, axis: int) -> np.ndarray:
+    """Known indices, each proved to be inside and counted from the front where that is possible."""
+    size = t.shape_of(x)[axis]
+    if places.size and places.min() < 0:
+        fixed = t.concrete(size, "an axis with negative indices")
+        if places.min() < -fixed or places.max() >= fixed:
+            t.raises("IndexError: index out of bounds")
+        return np.where(places < 0, places + fixed, places)
+    if places.size:
+        position(t, int(places.max()), size)
+    return places

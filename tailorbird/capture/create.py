@@ -1,0 +1,390 @@
+"""Creation functions: zeros, arange, linspace, eye, meshgrid, array, astype and their kin.
+
+In: shapes, numbers and arrays. Out: arrays with buffers of their own (np.asarray of an array is the
+array itself).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tailorbird.capture.arith import concretely, elementwise, strong
+from tailorbird.capture.build import (
+    arange,
+    array_of,
+    cast,
+    convert,
+    dtype_from,
+    empty,
+    filled,
+    shape_from,
+)
+from tailorbird.capture.registry import handles
+from tailorbird.capture.tracer import Tracer, exact
+from tailorbird.capture.values import Arr, Buffer, Scal, Unhandled, is_number
+from tailorbird.capture.views import as_arr, broadcast_view, insert_axes, is_contiguous
+from tailorbird.ir.expr import Dim, Expr
+from tailorbird.ir.node import type_of
+from tailorbird.ir.types import Type
+
+INT = np.dtype(np.int64)
+
+
+@handles(np.zeros)
+def _zeros(t: Tracer, shape: Any, dtype: Any = None, order: Any = "C") -> Arr:
+    return _created(t, shape, 0, dtype, order)
+
+
+@handles(np.ones)
+def _ones(t: Tracer, shape: Any, dtype: Any = None, order: Any = "C") -> Arr:
+    return _created(t, shape, 1, dtype, order)
+
+
+@handles(np.empty)
+def _empty(t: Tracer, shape: Any, dtype: Any = None, order: Any = "C") -> Arr:
+    made = empty(t, shape_from(t, shape), dtype_from(t, dtype))
+    made.buffer.contiguous = order == "C"
+    return made
+
+
+@handles(np.full)
+def _full(t: Tracer, shape: Any, fill_value: Any, dtype: Any = None, order: Any = "C") -> Arr:
+    value = t.operand(fill_value)
+    kind = dtype_from(t, dtype, type_of(value).dtype)
+    if type_of(value).shape:
+        raise Unhandled
+    made = filled(t, shape_from(t, shape), value, kind)
+    made.buffer.contiguous = order == "C"
+    return made
+
+
+def _created(t: Tracer, shape: Any, value: int, dtype: Any, order: Any) -> Arr:
+    made = filled(t, shape_from(t, shape), value, dtype_from(t, dtype))
+    made.buffer.contiguous = order == "C"
+    return made
+
+
+@handles(np.zeros_like)
+def _zeros_like(t: Tracer, a: Any, dtype: Any = None, *, shape: Any = None) -> Arr:
+    return _like(t, a, 0, dtype, shape)
+
+
+@handles(np.ones_like)
+def _ones_like(t: Tracer, a: Any, dtype: Any = None, *, shape: Any = None) -> Arr:
+    return _like(t, a, 1, dtype, shape)
+
+
+@handles(np.empty_like)
+def _empty_like(t: Tracer, prototype: Any, dtype: Any = None, *, shape: Any = None) -> Arr:
+    x = as_arr(t, prototype)
+    sizes = t.shape_of(x) if shape is None else shape_from(t, shape)
+    return empty(t, sizes, dtype_from(t, dtype, x.dtype))
+
+
+@handles(np.full_like)
+def _full_like(t: Tracer, a: Any, fill_value: Any, dtype: Any = None, *, shape: Any = None) -> Arr:
+    if isinstance(fill_value, Arr):
+        raise Unhandled
+    return _like(t, a, fill_value, dtype, shape)
+
+
+def _like(t: Tracer, a: Any, value: Any, dtype: Any, shape: Any) -> Arr:
+    x = as_arr(t, a)
+    sizes = t.shape_of(x) if shape is None else shape_from(t, shape)
+    made = filled(t, sizes, t.operand(value), dtype_from(t, dtype, x.dtype))
+    made.buffer.contiguous = is_contiguous(t, x)
+    return made
+
+
+# Ranges
+
+
+@handles(np.arange)
+def _arange(t: Tracer, start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Arr:
+    if stop is None:
+        start, stop = 0, start
+    ints = [_exact_integer(x) for x in (start, stop, step)]
+    if any(x is None for x in ints):
+        return _float_arange(t, start, stop, step, dtype)
+    first, last, stride = (t.assume.canon(x) for x in ints if x is not None)
+    stride = t.concrete(stride, "a step")
+    if stride == 0:
+        t.raises("ZeroDivisionError")
+    distance = last - first if stride > 0 else first - last
+    if not t.at_least(distance, 0):
+        distance = 0
+    length = _steps(distance, abs(stride))
+    kind = dtype_from(t, dtype, INT)
+    operand = first if isinstance(first, Expr) else int(first)
+    return arange(t, operand, stride, t.assume.canon(length), kind)
+
+
+def _exact_integer(x: Any) -> Dim | None:
+    if isinstance(x, Scal):
+        return exact(x.value)
+    if isinstance(x, (int, Expr)) and not isinstance(x, bool):
+        return x
+    return None
+
+
+def _steps(distance: Dim, stride: int) -> Dim:
+    from tailorbird.ir.expr import apply
+
+    return distance if stride == 1 else apply("floordiv", distance + (stride - 1), stride)
+
+
+def _float_arange(t: Tracer, start: Any, stop: Any, step: Any, dtype: Any) -> Arr:
+    """A range of floats has a length that rounding decides, so the numbers must be known."""
+    known = [t.concrete(x, "a bound of np.arange") for x in (start, stop, step)]
+    if not all(map(is_number, known)):
+        t.raises("TypeError: np.arange of something that is not a number")
+    made = concretely(t, lambda: np.arange(*known, dtype=dtype))
+    if not len(made) or made.dtype.kind != "f":
+        return array_of(t, made.tolist(), made.dtype)
+    t.supported(made.dtype)
+    return arange(t, float(known[0]), float(known[2]), len(made), made.dtype)
+
+
+@handles(np.linspace)
+def _linspace(
+    t: Tracer, start: Any, stop: Any, num: Any = 50, endpoint: Any = True, dtype: Any = None
+) -> Arr:
+    first, last = (t.operand(x) for x in (start, stop))
+    if type_of(first).shape or type_of(last).shape:
+        raise Unhandled
+    length = t.integer(num, "num")
+    if not t.at_least(length, 0):
+        t.raises("ValueError: Number of samples must be non-negative.")
+    found = np.result_type(type_of(first).dtype, type_of(last).dtype, np.float64)
+    kind = dtype_from(t, dtype, found)
+    attrs = {"shape": (length,), "endpoint": bool(t.concrete(endpoint)), "dtype": kind}
+    value = t.emit("linspace", [first, last], attrs, Type(kind, (length,)))
+    return t.array(value, contiguous=True)
+
+
+# Grids
+
+
+@handles(np.eye)
+def _eye(t: Tracer, N: Any, M: Any = None, k: Any = 0, dtype: Any = np.float64) -> Arr:
+    rows = shape_from(t, N)[0]
+    columns = rows if M is None else shape_from(t, M)[0]
+    below, beside = _coordinates(t, rows, columns)
+    hit = elementwise(t, "equal", [elementwise(t, "subtract", [beside, below]), k])
+    return cast(t, hit, dtype_from(t, dtype))  # type: ignore[return-value]
+
+
+@handles(np.identity)
+def _identity(t: Tracer, n: Any, dtype: Any = None) -> Arr:
+    return _eye(t, n, dtype=np.float64 if dtype is None else dtype)
+
+
+def _coordinates(t: Tracer, rows: Dim, columns: Dim) -> tuple[Arr, Arr]:
+    """Row numbers as a column and column numbers as a row."""
+    down = insert_axes(t, arange(t, 0, 1, rows, INT), [1])
+    right = insert_axes(t, arange(t, 0, 1, columns, INT), [0])
+    return down, right
+
+
+@handles(np.tri)
+def _tri(t: Tracer, N: Any, M: Any = None, k: Any = 0, dtype: Any = np.float64) -> Arr:
+    rows = shape_from(t, N)[0]
+    columns = rows if M is None else shape_from(t, M)[0]
+    return cast(t, _lower(t, rows, columns, k), dtype_from(t, dtype))  # type: ignore[return-value]
+
+
+def _lower(t: Tracer, rows: Dim, columns: Dim, k: Any) -> Any:
+    """True on and below diagonal k."""
+    below, beside = _coordinates(t, rows, columns)
+    return elementwise(t, "less_equal", [elementwise(t, "subtract", [beside, below]), k])
+
+
+@handles(np.tril)
+def _tril(t: Tracer, m: Any, k: Any = 0) -> Any:
+    x = _matrix(t, m)
+    mask = _lower(t, x.shape[-2], x.shape[-1], k)
+    return elementwise(t, "where", [mask, x, _zero(x)])
+
+
+@handles(np.triu)
+def _triu(t: Tracer, m: Any, k: Any = 0) -> Any:
+    x = _matrix(t, m)
+    mask = _lower(t, x.shape[-2], x.shape[-1], t.integer(k, "k") - 1)
+    return elementwise(t, "where", [mask, _zero(x), x])
+
+
+def _matrix(t: Tracer, m: Any) -> Arr:
+    x = as_arr(t, m)
+    if x.ndim < 2:
+        raise Unhandled
+    return x
+
+
+def _zero(x: Arr) -> Any:
+    return x.dtype.type(0)
+
+
+@handles(np.meshgrid)
+def _meshgrid(
+    t: Tracer, *xi: Any, indexing: Any = "xy", sparse: Any = False, copy: Any = True
+) -> Any:
+    from tailorbird.capture.views import permute, reshape
+
+    arrays = [as_arr(t, x) for x in xi]
+    flat = [reshape(t, x, -1) if x.ndim != 1 else x for x in arrays]
+    rank = len(flat)
+    sizes = tuple(t.shape_of(x)[0] for x in flat)
+    found = []
+    for k, x in enumerate(flat):
+        shown = insert_axes(t, x, [j for j in range(rank) if j != k])
+        if not t.concrete(sparse):
+            shown = broadcast_view(t, shown, sizes)
+        if indexing == "xy" and rank > 1:
+            shown = permute(t, shown, (1, 0, *range(2, rank)))
+        found.append(t.array(t.read(shown), contiguous=indexing == "ij") if copy else shown)
+    return found if _MESHGRID_IS_LIST else tuple(found)
+
+
+_MESHGRID_IS_LIST = isinstance(np.meshgrid([1]), list)
+
+
+@handles(np.indices)
+def _indices(t: Tracer, dimensions: Any, dtype: Any = int) -> Any:
+    sizes = shape_from(t, dimensions)
+    return _grid_array(t, [(0, size) for size in sizes], dtype_from(t, dtype))
+
+
+def _grid_array(t: Tracer, spans: list[tuple[Dim, Dim]], dtype: np.dtype) -> Arr:
+    from tailorbird.capture.joining import joined
+
+    sizes = tuple(size for _, size in spans)
+    rows = []
+    for x in _sparse_grid(t, spans, dtype):
+        rows.append(insert_axes(t, broadcast_view(t, x, sizes), [0]))
+    return joined(t, rows, 0)
+
+
+def _sparse_grid(t: Tracer, spans: list[tuple[Dim, Dim]], dtype: np.dtype) -> list[Arr]:
+    rank = len(spans)
+    found = []
+    for k, (start, size) in enumerate(spans):
+        line = arange(t, start, 1, size, dtype)
+        found.append(insert_axes(t, line, [j for j in range(rank) if j != k]))
+    return found
+
+
+def grid(t: Tracer, key: Any, sparse: bool) -> Any:
+    """np.mgrid[a:b, c:d] and np.ogrid[...] with steps of one."""
+    parts = key if isinstance(key, tuple) else (key,)
+    spans: list[tuple[Dim, Dim]] = []
+    for part in parts:
+        if not isinstance(part, slice) or part.step is not None:
+            t.refuse("unsupported_call", name="np.mgrid with a step")
+        start = 0 if part.start is None else t.integer(part.start)
+        stop = t.integer(part.stop)
+        if not t.at_least(stop, start):
+            stop = start
+        spans.append((start, t.assume.canon(stop - start)))
+    if not isinstance(key, tuple):
+        return arange(t, spans[0][0], 1, spans[0][1], INT)
+    if sparse:
+        return tuple(_sparse_grid(t, spans, INT))
+    return _grid_array(t, spans, INT)
+
+
+# Copies and conversions
+
+
+@handles(np.array)
+def _array(t: Tracer, object: Any, dtype: Any = None, *, copy: Any = True, ndmin: Any = 0) -> Any:
+    kind = None if dtype is None else dtype_from(t, dtype)
+    if not copy:
+        raise Unhandled
+    if isinstance(object, Arr):
+        made: Any = t.array(t.read(object))
+    elif isinstance(object, Scal):
+        made = t.array(strong(t, object.value))  # type: ignore[arg-type]
+    else:
+        made = array_of(t, object, kind)
+    if kind is not None and made.dtype != kind:
+        made = t.array(t.read(cast(t, made, kind)))  # type: ignore[arg-type]
+    missing = t.concrete(ndmin) - made.ndim
+    return made if missing <= 0 else insert_axes(t, made, range(missing))
+
+
+@handles(np.asarray, np.asanyarray)
+def _asarray(t: Tracer, a: Any, dtype: Any = None) -> Any:
+    if isinstance(a, Arr) and (dtype is None or dtype_from(t, dtype) == a.dtype):
+        return a
+    return _array(t, a, dtype)
+
+
+@handles(np.ascontiguousarray)
+def _ascontiguousarray(t: Tracer, a: Any, dtype: Any = None) -> Any:
+    x = _asarray(t, a, dtype)
+    if is_contiguous(t, x):
+        return x
+    buffer = Buffer(t.read(x))
+    buffer.base = x
+    buffer.seen = buffer.content
+    return Arr(buffer)
+
+
+@handles(np.copy)
+def _np_copy(t: Tracer, a: Any, order: Any = "K") -> Any:
+    return t.array(t.read(as_arr(t, a)))
+
+
+@handles(method="copy")
+def _copy(t: Tracer, a: Any, order: Any = "C") -> Any:
+    if isinstance(a, Scal):
+        return a
+    return t.array(t.read(a), contiguous=order == "C")
+
+
+@handles(method="astype")
+def _astype(t: Tracer, a: Any, dtype: Any, copy: Any = True, casting: Any = "unsafe") -> Any:
+    kind = dtype_from(t, dtype)
+    if not np.can_cast(a.dtype, kind, casting):
+        t.raises(f"TypeError: cannot cast {a.dtype} to {kind}")
+    if isinstance(a, Arr) and a.dtype == kind and not t.concrete(copy):
+        return a
+    return cast(t, a, kind)
+
+
+@handles(method="item")
+def _item(t: Tracer, a: Any) -> Any:
+    kind = {"f": np.float64, "c": np.complex128}.get(a.dtype.kind)
+    if kind is None or a.shape:
+        t.refuse("data_dependent_value", name="item()")
+    wide = convert(t, t.operand(a), np.dtype(kind))
+    return Scal(t.emit("cast", [wide], {"dtype": np.dtype(kind)}, Type(np.dtype(kind), weak=True)))
+
+
+@handles(method="fill")
+def _fill(t: Tracer, a: Any, value: Any) -> Any:
+    from tailorbird.capture.assign import assign
+
+    if not isinstance(a, Arr) or isinstance(value, (Arr, list, tuple)):
+        t.refuse("unsupported_call", name="fill")
+    assign(t, a, Ellipsis, value)
+
+
+def scalar_type(t: Tracer, kind: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """`np.float32(x)`: a conversion."""
+    if keywords or len(args) > 1:
+        t.refuse("unsupported_call", name=kind.__name__)
+    if kind in (np.generic, np.number, np.integer, np.floating, np.inexact):
+        t.raises("TypeError: cannot create an instance of an abstract type")
+    if not args or is_number(args[0]):
+        return concretely(t, kind, *args)
+    if isinstance(args[0], str):
+        return concretely(t, kind, *args)
+    dtype = t.supported(kind, "a scalar")
+    value = t.operand(args[0])
+    if isinstance(value, Expr):
+        return Scal(convert(t, value, dtype))  # type: ignore[arg-type]
+    result = cast(t, args[0], dtype)
+    return Scal(t.read(result)) if isinstance(result, Arr) and not result.shape else result

@@ -1,0 +1,250 @@
+"""Statements: one function for each kind of syntax node.
+
+In: a statement and the activation it stands in. Out: None when it ends normally, else how it was left:
+("return", value), ("break",) or ("continue",). A test or a length that array data decides is refused
+here, with the user's line.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from typing import Any
+
+from tailorbird.capture.arith import BINARY, binary, truth
+from tailorbird.capture.assign import assign, augment, augmented_item
+from tailorbird.capture.call import RETURN, block
+from tailorbird.capture.containers import LONGEST_STATIC, item_of, iterate, set_item
+from tailorbird.capture.evaluate import local_function, look_up, shown
+from tailorbird.capture.lift import is_library
+from tailorbird.capture.registry import executes
+from tailorbird.capture.tracer import Tracer
+from tailorbird.capture.values import Arr, BorrowedList, Frame
+
+BREAK = ("break",)
+CONTINUE = ("continue",)
+MISSING = object()
+
+
+@executes(ast.Expr)
+def _expression(t: Tracer, node: Any, frame: Frame) -> Any:
+    if not isinstance(node.value, ast.Constant):
+        t.evaluate(node.value, frame)
+
+
+@executes(ast.Pass)
+def _pass(t: Tracer, node: Any, frame: Frame) -> Any:
+    return None
+
+
+@executes(ast.Return)
+def _return(t: Tracer, node: Any, frame: Frame) -> Any:
+    return (RETURN, None if node.value is None else t.evaluate(node.value, frame))
+
+
+@executes(ast.Break)
+def _break(t: Tracer, node: Any, frame: Frame) -> Any:
+    return BREAK
+
+
+@executes(ast.Continue)
+def _continue(t: Tracer, node: Any, frame: Frame) -> Any:
+    return CONTINUE
+
+
+# Binding
+
+
+@executes(ast.Assign)
+def _assign(t: Tracer, node: Any, frame: Frame) -> Any:
+    value = t.evaluate(node.value, frame)
+    for target in node.targets:
+        bind(t, target, value, frame)
+
+
+@executes(ast.AnnAssign)
+def _annotated(t: Tracer, node: Any, frame: Frame) -> Any:
+    if node.value is not None:
+        bind(t, node.target, t.evaluate(node.value, frame), frame)
+
+
+def bind(t: Tracer, target: ast.expr, value: Any, frame: Frame) -> None:
+    """Gives a target its value: a name, a tuple of targets, or a part of an array or container."""
+    if isinstance(target, ast.Name):
+        frame.names[target.id] = value
+    elif isinstance(target, ast.Tuple | ast.List):
+        _unpack(t, target.elts, value, frame)
+    elif isinstance(target, ast.Subscript):
+        owner = t.evaluate(target.value, frame)
+        key = t.evaluate(target.slice, frame)
+        if isinstance(owner, Arr):
+            assign(t, owner, key, value)
+        else:
+            set_item(t, owner, key, value)
+    elif isinstance(target, ast.Starred):
+        bind(t, target.value, value, frame)
+    else:
+        t.refuse("in_place_write", name=shown(target))
+
+
+def _unpack(t: Tracer, targets: list[ast.expr], value: Any, frame: Frame) -> None:
+    stars = [k for k, target in enumerate(targets) if isinstance(target, ast.Starred)]
+    items = _known_items(t, value, len(targets), bool(stars))
+    if stars:
+        at = stars[0]
+        after = len(targets) - at - 1
+        if len(items) < len(targets) - 1:
+            t.raises("ValueError: not enough values to unpack")
+        middle = items[at : len(items) - after]
+        items = [*items[:at], middle, *items[len(items) - after :]]
+    if len(items) != len(targets):
+        t.raises("ValueError: wrong number of values to unpack")
+    for target, item in zip(targets, items):
+        bind(t, target, item, frame)
+
+
+def _known_items(t: Tracer, value: Any, count: int, star: bool) -> list[Any]:
+    if isinstance(value, Arr) and value.shape and not star:
+        if not t.same(value.shape[0], count):
+            t.raises("ValueError: wrong number of values to unpack")
+    return iterate(t, value, "what is unpacked")
+
+
+@executes(ast.AugAssign)
+def _augmented(t: Tracer, node: Any, frame: Frame) -> Any:
+    name = BINARY[type(node.op)]
+    target = node.target
+    if isinstance(target, ast.Name):
+        _augment_name(t, name, node, frame)
+    elif isinstance(target, ast.Subscript):
+        owner = t.evaluate(target.value, frame)
+        key = t.evaluate(target.slice, frame)
+        value = t.evaluate(node.value, frame)
+        if isinstance(owner, Arr):
+            augmented_item(t, name, owner, key, value)
+        else:
+            _augment_item(t, name, owner, key, value)
+    else:
+        t.refuse("in_place_write", name=shown(target))
+
+
+def _augment_name(t: Tracer, name: str, node: Any, frame: Frame) -> None:
+    found = frame.names.get(node.target.id, MISSING)
+    current = look_up(t, node.target.id, frame) if found is MISSING else found
+    value = t.evaluate(node.value, frame)
+    if isinstance(current, Arr):
+        augment(t, name, current, value)
+    elif isinstance(current, list) and name == "add":
+        if isinstance(current, BorrowedList):
+            t.refuse("in_place_write", name=node.target.id)
+        current.extend(iterate(t, value, shown(node.value)))
+    else:
+        frame.names[node.target.id] = binary(t, name, current, value)
+
+
+def _augment_item(t: Tracer, name: str, owner: Any, key: Any, value: Any) -> None:
+    current = item_of(t, owner, key)
+    if isinstance(current, Arr):
+        augment(t, name, current, value)
+        changed: Any = current
+    else:
+        changed = binary(t, name, current, value)
+    set_item(t, owner, key, changed)
+
+
+@executes(ast.Delete)
+def _delete(t: Tracer, node: Any, frame: Frame) -> Any:
+    for target in node.targets:
+        if not isinstance(target, ast.Name):
+            t.refuse("unsupported_syntax", name=f"del {shown(target)}")
+        if frame.names.pop(target.id, MISSING) is MISSING:
+            t.raises(f"NameError: {target.id}")
+
+
+@executes(ast.FunctionDef)
+def _def(t: Tracer, node: Any, frame: Frame) -> Any:
+    if node.decorator_list:
+        t.refuse("unsupported_syntax", name="a decorator")
+    frame.names[node.name] = local_function(t, node, frame)
+
+
+@executes(ast.Import)
+def _import(t: Tracer, node: Any, frame: Frame) -> Any:
+    for alias in node.names:
+        if not is_library(alias.name):
+            t.refuse("unsupported_syntax", name=f"import {alias.name}")
+        module = importlib.import_module(alias.name)
+        top = sys.modules[alias.name.split(".")[0]]
+        frame.names[alias.asname or alias.name.split(".")[0]] = module if alias.asname else top
+
+
+@executes(ast.ImportFrom)
+def _import_from(t: Tracer, node: Any, frame: Frame) -> Any:
+    if node.level or not is_library(node.module):
+        t.refuse("unsupported_syntax", name=f"import from {node.module}")
+    module = importlib.import_module(node.module)
+    for alias in node.names:
+        if not hasattr(module, alias.name):
+            t.raises(f"ImportError: {alias.name}")
+        frame.names[alias.asname or alias.name] = getattr(module, alias.name)
+
+
+# Control flow
+
+
+@executes(ast.If)
+def _if(t: Tracer, node: Any, frame: Frame) -> Any:
+    test = truth(t, t.evaluate(node.test, frame), shown(node.test))
+    return block(t, node.body if test else node.orelse, frame)
+
+
+@executes(ast.Assert)
+def _assert(t: Tracer, node: Any, frame: Frame) -> Any:
+    if not truth(t, t.evaluate(node.test, frame), shown(node.test)):
+        t.raises("AssertionError")
+
+
+@executes(ast.Raise)
+def _raise(t: Tracer, node: Any, frame: Frame) -> Any:
+    t.raises(shown(node))
+
+
+@executes(ast.For)
+def _for(t: Tracer, node: Any, frame: Frame) -> Any:
+    items = iterate(t, t.evaluate(node.iter, frame), shown(node.iter))
+    if len(items) > LONGEST_STATIC:
+        t.refuse("budget", name=f"the loop over {shown(node.iter)}")
+    for item in items:
+        bind(t, node.target, item, frame)
+        outcome = block(t, node.body, frame)
+        if outcome is BREAK:
+            return None
+        if outcome is not None and outcome is not CONTINUE:
+            return outcome
+    return block(t, node.orelse, frame)
+
+
+@executes(ast.While)
+def _while(t: Tracer, node: Any, frame: Frame) -> Any:
+    for _ in range(LONGEST_STATIC):
+        t.line = node.lineno
+        if not _goes_on(t, node, frame):
+            return block(t, node.orelse, frame)
+        outcome = block(t, node.body, frame)
+        if outcome is BREAK:
+            return None
+        if outcome is not None and outcome is not CONTINUE:
+            return outcome
+    t.refuse("budget", name=f"while {shown(node.test)}")
+
+
+def _goes_on(t: Tracer, node: Any, frame: Frame) -> bool:
+    from tailorbird.errors import Refused
+
+    try:
+        return truth(t, t.evaluate(node.test, frame), shown(node.test))
+    except Refused as refused:
+        if refused.why.code == "data_dependent_branch":
+            t.refuse("data_dependent_loop", name=f"while {shown(node.test)}")
+        raise

@@ -1,0 +1,205 @@
+"""The end of a capture: results, written arguments, and the graph in canonical form.
+
+In: the tracer and what the function returned. Out: a verified `Graph`.
+
+Invariants: every type, view and attribute is rewritten by the final substitution, so that equal sizes
+are equal text; equal nodes are one node again; nodes that nothing needs are gone, but calls and
+checks stay, since they may raise or leave. Capturing twice gives the same text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tailorbird.capture.tracer import Tracer
+from tailorbird.capture.values import Arr, BorrowedDict, BorrowedList, Buffer, Scal
+from tailorbird.ir.expr import Expr
+from tailorbird.ir.node import (
+    Argument,
+    Graph,
+    Node,
+    Operand,
+    Region,
+    Static,
+    Value,
+    View,
+    leaves,
+    map_leaves,
+)
+from tailorbird.ir.types import Type
+
+STATIC_RESULTS = (bool, float, complex, str, bytes, type(None), np.generic, np.dtype, type)
+EFFECTS = frozenset(("call", "check"))
+
+
+def finished(t: Tracer, returned: Any) -> Graph:
+    """The graph of a function that returned this."""
+    results = _Results(t).structure(returned)
+    finals = _finals(t)
+    return _Canonical(t).graph(results, finals)
+
+
+class _Results:
+    """Turns what was returned into a structure of leaves, and refuses shared memory."""
+
+    def __init__(self, t: Tracer) -> None:
+        self.t = t
+        self.buffers: set[Buffer] = set()
+        self.containers: set[int] = set()
+
+    def structure(self, x: Any) -> Any:
+        if isinstance(x, Arr):
+            return self.array(x)
+        if isinstance(x, Scal):
+            return x.value
+        if isinstance(x, Expr):
+            return self.t.assume.canon(x)
+        if type(x) is int:
+            return x
+        if type(x) in (tuple, list, dict):
+            return self.container(x)
+        if isinstance(x, STATIC_RESULTS) or x is Ellipsis:
+            return Static(x)
+        if isinstance(x, (BorrowedList, BorrowedDict)):
+            self.t.refuse("returns_view", name="a container of the caller's")
+        self.t.refuse("unsupported_type", name="the result", type=type(x).__name__)
+
+    def container(self, x: Any) -> Any:
+        if type(x) is not tuple:
+            if id(x) in self.containers:
+                self.t.refuse("returns_view", name="a container that is returned twice")
+            self.containers.add(id(x))
+        if type(x) is dict:
+            return {key: self.structure(item) for key, item in x.items()}
+        return type(x)(self.structure(item) for item in x)
+
+    def array(self, x: Arr) -> Any:
+        root = x.buffer.root
+        if x is root.handle and root.argument is not None:
+            return Argument(root.argument)
+        if root.argument is not None:
+            self.t.refuse("returns_view", name=f"a view of {root.argument.name}")
+        if root in self.buffers:
+            self.t.refuse("returns_view", name="an array that is returned twice")
+        self.buffers.add(root)
+        if not x.shape:
+            self.t.refuse("returns_zero_d", name="the result")
+        return self.t.read(x)
+
+
+def _finals(t: Tracer) -> dict[Value, Value]:
+    """The arguments that were written, with what they hold at the end."""
+    found: dict[Value, Value] = {}
+    for x in t.lifted.values():
+        if not isinstance(x, Arr) or x.buffer.argument is None:
+            continue
+        if x.buffer.content is not x.buffer.argument:
+            _refuse_overlap(t, x.buffer.argument)
+            found[x.buffer.argument] = x.buffer.content
+    return found
+
+
+def _refuse_overlap(t: Tracer, written: Value) -> None:
+    for other in t.parameters:
+        live = t.live[other]
+        if other is not written and isinstance(live, np.ndarray):
+            if np.may_share_memory(t.live[written], live):
+                t.refuse("overlap", name=other.name, other=written.name)
+
+
+class _Canonical:
+    """Rewrites the whole graph by the final substitution, into new values and nodes."""
+
+    def __init__(self, t: Tracer) -> None:
+        self.t = t
+        self.canon = t.assume.canon
+        self.new: dict[Value, Operand] = {}
+        self.region = Region()
+
+    def graph(self, results: Any, finals: dict[Value, Value]) -> Graph:
+        t = self.t
+        parameters = [self.parameter(p) for p in t.parameters]
+        for node in self.needed(results, finals):
+            self.node(node)
+        changed = map_leaves(results, self.leaf)
+        ends = {self.value(p): self.value(v) for p, v in finals.items()}
+        guards = t.assume.owed()
+        return Graph(t.name, parameters, list(t.ints), guards, self.region, changed, ends)
+
+    def parameter(self, old: Value) -> Value:
+        made = Value(self.type(old.type), name=old.name)
+        self.new[old] = made
+        return made
+
+    # what is needed
+
+    def needed(self, results: Any, finals: dict[Value, Value]) -> list[Node]:
+        """Nodes that a result, a final or an effect depends on, in program order."""
+        live: set[Node] = set()
+        pending = [leaf.node for leaf in leaves(results) if isinstance(leaf, Value)]
+        pending += [value.node for value in finals.values()]
+        pending += [node for node in self.t.region.nodes if node.op in EFFECTS]
+        while pending:
+            node = pending.pop()
+            if node is None or node in live:
+                continue
+            live.add(node)
+            pending.extend(x.node for x in node.inputs if isinstance(x, Value))
+        return [node for node in self.t.region.nodes if node in live]
+
+    # rewriting
+
+    def node(self, old: Node) -> None:
+        inputs = [self.operand(x) for x in old.inputs]
+        attrs = {name: self.attribute(x) for name, x in old.attrs.items()}
+        types = [self.type(v.type) for v in old.outputs]
+        if old.op in EFFECTS:
+            made = self.region.append(Node(old.op, inputs, attrs, types, line=old.line))
+            self.new.update(zip(old.outputs, made.outputs))
+            return
+        if self.changes_nothing(old.op, inputs, attrs, types[0]):
+            self.new[old.result] = inputs[0]
+        else:
+            self.new[old.result] = self.region.add(old.op, inputs, attrs, types[0], old.line)
+
+    def changes_nothing(
+        self, op: str, inputs: list[Operand], attrs: dict[str, Any], kind: Type
+    ) -> bool:
+        """A view of everything, or a reshape to the same shape, once sizes are known equal."""
+        if op not in ("read", "reshape") or not isinstance(inputs[0], Value):
+            return False
+        if inputs[0].type.shape != kind.shape:
+            return False
+        return op == "reshape" or all(dim == (0, 1, k) for k, dim in enumerate(attrs["view"].dims))
+
+    def operand(self, x: Operand) -> Operand:
+        if isinstance(x, Value):
+            return self.new[x]
+        return self.canon(x) if isinstance(x, Expr) else x
+
+    def value(self, x: Value) -> Value:
+        found = self.new[x]
+        assert isinstance(found, Value)
+        return found
+
+    def leaf(self, x: Any) -> Any:
+        if isinstance(x, Argument):
+            return Argument(self.value(x.parameter))
+        return self.operand(x) if isinstance(x, (Value, Expr)) else x
+
+    def type(self, old: Type) -> Type:
+        if not old.shape:
+            return old
+        return Type(old.dtype, tuple(map(self.canon, old.shape)), old.weak)
+
+    def attribute(self, x: Any) -> Any:
+        if isinstance(x, Expr):
+            return self.canon(x)
+        if isinstance(x, View):
+            dims = tuple((self.canon(a), self.canon(b), axis) for a, b, axis in x.dims)
+            return View(dims, tuple(map(self.canon, x.shape)))
+        if isinstance(x, tuple):
+            return tuple(map(self.attribute, x))
+        return x

@@ -1,0 +1,170 @@
+"""Attributes: of arrays, of the caller's objects, of modules and of plain values.
+
+In: an abstract value and a name. Out: an abstract value. An attribute of a caller's object is found by
+path and guarded by the object's type; a property is inlined; nothing that could run user code on its
+own (`__getattr__`, custom descriptors) is followed.
+"""
+
+from __future__ import annotations
+
+from types import FunctionType, MemberDescriptorType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from tailorbird.capture.lift import is_library, lift
+from tailorbird.capture.registry import ATTRIBUTES, METHODS
+from tailorbird.capture.source import Source
+from tailorbird.capture.tracer import Tracer
+from tailorbird.capture.values import Arr, Bound, Code, Method, Obj, Scal, UfuncMethod
+from tailorbird.ir.expr import Expr
+
+NOTHING = object()
+CONTAINERS = (list, dict, tuple, str, set)
+NUMBERS = (int, float, complex)
+SAFE_OF_STATIC = (np.dtype, np.finfo, np.iinfo, type, slice, range)
+
+
+def attribute_of(t: Tracer, x: Any, name: str) -> Any:
+    """`x.name`."""
+    if isinstance(x, (Arr, Scal)):
+        return _of_data(t, x, name)
+    if isinstance(x, ModuleType):
+        return _of_module(t, x, name)
+    if isinstance(x, Obj):
+        return _of_object(t, x, name)
+    if isinstance(x, np.ufunc):
+        return UfuncMethod(x, name)
+    if isinstance(x, CONTAINERS) or isinstance(x, np.generic):
+        return _of_plain(t, x, name)
+    if isinstance(x, SAFE_OF_STATIC):
+        return _of_static(t, x, name)
+    if isinstance(x, (*NUMBERS, Expr)):
+        return _of_number(t, x, name)
+    if isinstance(x, Code) and name in ("__name__", "__qualname__", "__doc__"):
+        return getattr(x.live, name)
+    t.refuse("unsupported_syntax", name=f"the attribute {name} of {type(x).__name__}")
+
+
+def _of_data(t: Tracer, x: Arr | Scal, name: str) -> Any:
+    if isinstance(x, Scal) and x.type.weak:
+        return _of_weak(t, x, name)
+    handler = ATTRIBUTES.get(name)
+    if handler is not None:
+        return handler(t, x)
+    if name not in METHODS:
+        t.refuse("unsupported_call", name=f"the attribute {name} of an array")
+    return Method(x, name)
+
+
+def _of_weak(t: Tracer, x: Scal, name: str) -> Any:
+    if name == "real" and x.dtype.kind == "f":
+        return x
+    t.refuse("unsupported_call", name=f"the attribute {name} of a Python number")
+
+
+def _of_number(t: Tracer, x: Any, name: str) -> Any:
+    if name == "real" and not isinstance(x, complex):
+        return x
+    if isinstance(x, complex) and name in ("real", "imag"):
+        return getattr(x, name)
+    if isinstance(x, (float, complex)) and name in ("is_integer", "conjugate", "hex"):
+        return getattr(x, name)
+    t.refuse("unsupported_call", name=f"the attribute {name} of a Python number")
+
+
+def _of_plain(t: Tracer, x: Any, name: str) -> Any:
+    if not hasattr(x, name):
+        t.raises(f"AttributeError: {name}")
+    return Method(x, name)
+
+
+def _of_static(t: Tracer, x: Any, name: str) -> Any:
+    """An attribute of a dtype, of the limits of one, of a class of NumPy's."""
+    if isinstance(x, type) and not is_library(x.__module__):
+        found = _in_class(x, name)
+        if isinstance(found, staticmethod | FunctionType):
+            return _class_function(t, x, name, found)
+        if isinstance(found, classmethod):
+            return Bound(_class_function(t, x, name, found), x)
+        t.refuse("unsupported_syntax", name=f"the attribute {name} of a class")
+    try:
+        return getattr(x, name)
+    except AttributeError:
+        t.raises(f"AttributeError: {name}")
+
+
+def _class_function(t: Tracer, owner: type, name: str, found: Any) -> Any:
+    function = found if isinstance(found, FunctionType) else found.__func__
+    source = Source(("module", owner.__module__, owner.__qualname__.split(".")[0]))
+    for part in owner.__qualname__.split(".")[1:]:
+        source = source.attr(part)
+    source = source.attr(name)
+    return lift(t, source.attr("__func__") if isinstance(found, classmethod) else source, function)
+
+
+def _of_module(t: Tracer, module: ModuleType, name: str) -> Any:
+    if not hasattr(module, name):
+        t.raises(f"AttributeError: {module.__name__}.{name}")
+    live = getattr(module, name)
+    if is_library(module.__name__):
+        return live
+    return lift(t, Source(("module", module.__name__, name)), live)
+
+
+# Objects of the caller's
+
+
+def _of_object(t: Tracer, x: Obj, name: str) -> Any:
+    kind = type(x.live)
+    if kind.__getattribute__ not in (object.__getattribute__, tuple.__getattribute__):
+        t.refuse("unsupported_type", name=str(x.source), type=kind.__name__)
+    t.statics[x.source.ask("type")] = kind
+    found = _in_class(kind, name)
+    if isinstance(found, property):
+        return _property(t, x, name, found)
+    inside = getattr(x.live, "__dict__", {})
+    if name in inside:
+        return lift(t, x.source.attr(name), inside[name])
+    if isinstance(found, FunctionType | staticmethod | classmethod):
+        return _method_of(t, x, name, found)
+    is_field = isinstance(x.live, tuple) and name in getattr(kind, "_fields", ())
+    if isinstance(found, MemberDescriptorType) or is_field:
+        return _slot(t, x, name)
+    if found is NOTHING:
+        t.raises(f"AttributeError: {name}")
+    if hasattr(type(found), "__get__"):
+        t.refuse("unsupported_syntax", name=f"the descriptor {name} of {kind.__name__}")
+    return lift(t, x.source.attr(name), found)
+
+
+def _slot(t: Tracer, x: Obj, name: str) -> Any:
+    if not hasattr(x.live, name):
+        t.raises(f"AttributeError: {name}")
+    return lift(t, x.source.attr(name), getattr(x.live, name))
+
+
+def _property(t: Tracer, x: Obj, name: str, found: property) -> Any:
+    from tailorbird.capture.call import call
+
+    if not isinstance(found.fget, FunctionType):
+        t.refuse("unsupported_syntax", name=f"the property {name}")
+    source = x.source.ask("type").attr(name).attr("fget")
+    return call(t, lift(t, source, found.fget), (x,), {})
+
+
+def _method_of(t: Tracer, x: Obj, name: str, found: Any) -> Any:
+    source = x.source.ask("type").attr(name)
+    if isinstance(found, FunctionType):
+        return Bound(lift(t, source, found), x)
+    if isinstance(found, staticmethod):
+        return lift(t, source, found.__func__)
+    return Bound(lift(t, source.attr("__func__"), found.__func__), type(x.live))
+
+
+def _in_class(kind: type, name: str) -> Any:
+    """What the class itself holds under a name, without running descriptors."""
+    for owner in kind.__mro__:
+        if name in owner.__dict__:
+            return owner.__dict__[name]
+    return NOTHING

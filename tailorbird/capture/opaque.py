@@ -1,0 +1,180 @@
+"""Calls of library functions that have no handler: recorded as `call` nodes, or refused.
+
+In: a function of NumPy or SciPy and its abstract arguments. Out: results whose types were learnt by
+calling it once on the live values, which the interpreter computes from the graph so far.
+
+Invariants: only functions that neither write, read files, draw random numbers nor call back are
+called. A size of a result is a symbol of its own unless the function is known to keep the shape. A
+result that shares memory with an argument is refused.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tailorbird.capture.arith import concretely
+from tailorbird.capture.builtin import is_pure
+from tailorbird.capture.lift import is_library
+from tailorbird.capture.tracer import Tracer
+from tailorbird.capture.values import Arr, Scal, is_static
+from tailorbird.errors import GuardMissed
+from tailorbird.ir.expr import Expr
+from tailorbird.ir.interp import run
+from tailorbird.ir.node import Graph, Node, Operand, Slot, Value
+from tailorbird.ir.types import SUPPORTED, Type
+from tailorbird.reasons import why
+
+ALLOWED = (
+    "numpy", "numpy.linalg", "numpy.fft", "scipy.special", "scipy.linalg", "scipy.fft",
+    "scipy.ndimage", "scipy.signal",
+)  # fmt: skip
+WRITES = """copyto put place putmask fill_diagonal put_along_axis shuffle byteswap""".split()
+OUTSIDE = """save savez savez_compressed savetxt load loadtxt genfromtxt fromfile memmap fromregex
+open_memmap info source lookfor show_config show_runtime test seterr seterrcall setbufsize errstate
+set_printoptions printoptions geterr getbufsize DataSource get_include""".split()
+CALLS_BACK = """apply_along_axis apply_over_axes vectorize frompyfunc fromfunction piecewise fromiter
+nditer nested_iters generic_filter generic_filter1d geometric_transform""".split()
+BY_VALUE = """eig eigvals roots sqrtm logm fractional_matrix_power real_if_close poly1d poly polyfit
+lstsq unwrap select choose""".split()
+SHARES = """asfortranarray require frombuffer sliding_window_view as_strided matrix asmatrix bmat
+may_share_memory shares_memory byte_bounds rec""".split()
+REFUSED = frozenset((*WRITES, *OUTSIDE, *CALLS_BACK, *BY_VALUE, *SHARES))
+SAME_SHAPE = frozenset(
+    """sort argsort partition inv pinv cholesky fft ifft fft2 ifft2 fftn ifftn fftshift ifftshift
+    unwrap gaussian_filter uniform_filter around round nancumsum nancumprod""".split()
+)
+NAMES = (str, int, float, complex, bool, type(None), np.generic, np.dtype, type)
+
+
+class Record(tuple):
+    """A named tuple that a library function returned; its fields are found by name."""
+
+    fields: tuple[str, ...] = ()
+
+
+def call_library(t: Tracer, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """A call that no handler takes."""
+    if is_static(args) and is_static(keywords) and is_pure(function):
+        return concretely(t, lambda: function(*args, **keywords))
+    path = path_of(function)
+    name = getattr(function, "__name__", type(function).__name__)
+    if path is None or name in REFUSED or "out" in keywords:
+        t.refuse("unsupported_call", name=_shown(function, name))
+    operands: list[Operand] = []
+    template = (
+        tuple(_frozen(t, a, operands) for a in args),
+        tuple((key, _frozen(t, a, operands)) for key, a in sorted(keywords.items())),
+    )
+    live = live_values(t, operands)
+    result = _called(t, function, template, live)
+    t.reasons.append(why("opaque_call", file=t.file, line=t.line, name=_shown(function, name)))
+    return _recorded(t, path, template, operands, live, result)
+
+
+def _shown(function: Any, name: str) -> str:
+    module = getattr(function, "__module__", None)
+    return f"{module}.{name}" if module else name
+
+
+def path_of(function: Any) -> str | None:
+    """`module:name` of a function that may be called opaquely."""
+    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", "")
+    module = getattr(function, "__module__", None) or ""
+    if not callable(function) or (module and not is_library(module)):
+        return None
+    if isinstance(function, type) or ".random" in module:
+        return None
+    for candidate in ALLOWED:
+        if candidate.split(".")[0] == "scipy" and not module.startswith("scipy"):
+            if not isinstance(function, np.ufunc):
+                continue
+        found = getattr(importlib.import_module(candidate), name, None)
+        if found is function:
+            return f"{candidate}:{name}"
+    return None
+
+
+# Operands
+
+
+def _frozen(t: Tracer, x: Any, operands: list[Operand]) -> Any:
+    """An argument as a template: what is computed becomes a slot."""
+    if isinstance(x, (Arr, Scal, Expr)):
+        operands.append(t.operand(x))
+        return Slot(len(operands) - 1)
+    if isinstance(x, (tuple, list)):
+        return tuple(_frozen(t, item, operands) for item in x)
+    if isinstance(x, NAMES):
+        return x
+    t.refuse("unsupported_call", name=f"a function that takes a {type(x).__name__}")
+
+
+def live_values(t: Tracer, operands: Sequence[Operand]) -> list[Any]:
+    """What operands are in this call: the graph so far, run on the live arguments."""
+    graph = Graph(t.name, t.parameters, t.ints, [], t.region, list(operands))
+    arguments = [t.live[key] for key in (*t.parameters, *t.ints)]
+    try:
+        return run(graph, arguments)
+    except GuardMissed as error:
+        t.raises(f"an exception: {error}")
+
+
+def _called(t: Tracer, function: Callable[..., Any], template: Any, live: list[Any]) -> Any:
+    def fill(x: Any) -> Any:
+        if isinstance(x, Slot):
+            return live[x.index]
+        return tuple(map(fill, x)) if isinstance(x, tuple) else x
+
+    args, keywords = template
+    try:
+        with np.errstate(all="ignore"):
+            return function(*fill(args), **{key: fill(x) for key, x in keywords})
+    except Exception as error:  # noqa: BLE001 - whatever it is, plain Python shall raise it
+        t.raises(f"{type(error).__name__}: {error}")
+
+
+# Results
+
+
+def _recorded(
+    t: Tracer, path: str, template: Any, operands: list[Operand], live: list[Any], result: Any
+) -> Any:
+    many = isinstance(result, (tuple, list))
+    found = list(result) if many else [result]
+    name = path.partition(":")[2]
+    types = [_type(t, name, x, operands, live) for x in found]
+    attrs: dict[str, Any] = {"function": path, "template": template}
+    if many:
+        attrs["many"] = True
+    node = t.region.append(Node("call", operands, attrs, types, line=t.place()))
+    values = [_wrapped(t, v, x) for v, x in zip(node.outputs, found)]
+    if not many:
+        return values[0]
+    if isinstance(result, list):
+        return values
+    record = Record(values) if hasattr(result, "_fields") else tuple(values)
+    if isinstance(record, Record):
+        record.fields = result._fields
+    return record
+
+
+def _wrapped(t: Tracer, value: Value, x: Any) -> Arr | Scal:
+    return t.array(value) if isinstance(x, np.ndarray) else Scal(value)
+
+
+def _type(t: Tracer, name: str, x: Any, operands: list[Operand], live: list[Any]) -> Type:
+    if type(x) is not np.ndarray and not isinstance(x, np.generic):
+        t.refuse("unsupported_call", name=f"{name}, which returns a {type(x).__name__}")
+    if x.dtype not in SUPPORTED or not x.dtype.isnative:
+        t.refuse("unsupported_dtype", name=f"the result of {name}", dtype=x.dtype)
+    arrays = [a for a in live if isinstance(a, np.ndarray)]
+    if isinstance(x, np.ndarray) and any(np.may_share_memory(x, a) for a in arrays):
+        t.refuse("returns_view", name=name)
+    first = operands[0] if operands else None
+    if name in SAME_SHAPE and isinstance(first, Value) and arrays and arrays[0].shape == x.shape:
+        return Type(x.dtype, tuple(map(t.assume.canon, first.type.shape)))
+    return Type(x.dtype, tuple(t.new_fresh() for _ in x.shape))

@@ -1,0 +1,160 @@
+"""Products summed over shared indices: matmul, dot, einsum and what is made of them.
+
+In: arrays. Out: `matmul`, `dot` and `einsum` nodes whose shared sizes have been unified. `dot` and `matmul`
+are two ops because NumPy rounds them differently.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from tailorbird.capture.arith import elementwise
+from tailorbird.capture.assign import store_out
+from tailorbird.capture.registry import METHODS, handles
+from tailorbird.capture.tracer import Tracer, size_of
+from tailorbird.capture.values import Arr, Unhandled
+from tailorbird.capture.views import (
+    as_arr,
+    diagonal_view,
+    insert_axes,
+    normal_axis,
+    permute,
+    reshape,
+)
+from tailorbird.ir.expr import Dim
+
+
+def matmul(t: Tracer, a: Any, b: Any, out: Any = None) -> Any:
+    """`a @ b`."""
+    x, y = as_arr(t, a), as_arr(t, b)
+    if not x.ndim or not y.ndim:
+        t.raises("ValueError: matmul: operands need at least one axis")
+    _agree(t, x, y)
+    t.broadcast([x.shape[:-2], y.shape[:-2]])
+    result = t.result(t.inferred("matmul", [t.read(x), t.read(y)], {}))
+    if isinstance(result, Arr):
+        result.buffer.contiguous = True
+    return result if out is None else store_out(t, result, out)
+
+
+def _agree(t: Tracer, x: Arr, y: Arr) -> None:
+    inner = y.shape[-2] if y.ndim > 1 else y.shape[0]
+    if not t.same(x.shape[-1], inner):
+        t.raises(f"ValueError: shapes do not agree: {x.shape[-1]} and {inner}")
+
+
+@handles(np.dot, method="dot")
+def _dot(t: Tracer, a: Any, b: Any, out: Any = None) -> Any:
+    x, y = as_arr(t, a), as_arr(t, b)
+    if not x.ndim or not y.ndim:
+        result = elementwise(t, "multiply", [a, b])
+    else:
+        _agree(t, x, y)
+        result = t.result(t.inferred("dot", [t.read(x), t.read(y)], {}))
+    if isinstance(result, Arr):
+        result.buffer.contiguous = True
+    return result if out is None else store_out(t, result, out)
+
+
+@handles(np.vdot)
+def _vdot(t: Tracer, a: Any, b: Any) -> Any:
+    x, y = (reshape(t, as_arr(t, v), -1) for v in (a, b))
+    if x.dtype.kind == "c":
+        x = elementwise(t, "conjugate", [x])
+    return _dot(t, x, y)
+
+
+@handles(np.inner)
+def _inner(t: Tracer, a: Any, b: Any) -> Any:
+    x, y = as_arr(t, a), as_arr(t, b)
+    if x.ndim <= 1 and y.ndim <= 1:
+        return _dot(t, x, y)
+    if y.ndim == 2 and x.ndim:
+        return _dot(t, x, permute(t, y, (1, 0)))
+    if y.ndim == 1 and x.ndim:
+        return _dot(t, x, y)
+    raise Unhandled
+
+
+@handles(np.outer)
+def _outer(t: Tracer, a: Any, b: Any, out: Any = None) -> Any:
+    x, y = (reshape(t, as_arr(t, v), -1) for v in (a, b))
+    result = elementwise(t, "multiply", [insert_axes(t, x, [1]), insert_axes(t, y, [0])])
+    return result if out is None else store_out(t, result, out)
+
+
+@handles(np.tensordot)
+def _tensordot(t: Tracer, a: Any, b: Any, axes: Any = 2) -> Any:
+    x, y = as_arr(t, a), as_arr(t, b)
+    left, right = _summed_axes(t, x, y, axes)
+    if len(left) != len(right):
+        t.raises("ValueError: shape-mismatch for sum")
+    for i, j in zip(left, right):
+        if not t.same(x.shape[i], y.shape[j]):
+            t.raises("ValueError: shape-mismatch for sum")
+    rows = [k for k in range(x.ndim) if k not in left]
+    columns = [k for k in range(y.ndim) if k not in right]
+    shape = tuple(x.shape[k] for k in rows) + tuple(y.shape[k] for k in columns)
+    depth = size_of(t.shape_of(x)[k] for k in left)
+    height = size_of(t.shape_of(x)[k] for k in rows)
+    width = size_of(t.shape_of(y)[k] for k in columns)
+    flat_x = reshape(t, permute(t, x, [*rows, *left]), (height, depth))
+    flat_y = reshape(t, permute(t, y, [*right, *columns]), (depth, width))
+    return reshape(t, _dot(t, flat_x, flat_y), shape) if shape else _scalar(t, flat_x, flat_y)
+
+
+def _scalar(t: Tracer, x: Arr, y: Arr) -> Any:
+    """A full contraction, of which NumPy makes an array of rank 0."""
+    return as_arr(t, _dot(t, reshape(t, x, -1), reshape(t, y, -1)))
+
+
+def _summed_axes(t: Tracer, x: Arr, y: Arr, axes: Any) -> tuple[list[int], list[int]]:
+    axes = t.concrete(axes, "axes")
+    if isinstance(axes, int):
+        return list(range(x.ndim - axes, x.ndim)), list(range(axes))
+    left, right = ([a] if isinstance(a, int) else list(a) for a in axes)
+    return [normal_axis(t, k, x.ndim) for k in left], [normal_axis(t, k, y.ndim) for k in right]
+
+
+# einsum
+
+
+@handles(np.einsum)
+def _einsum(t: Tracer, subscripts: Any, *operands: Any, optimize: Any = False) -> Any:
+    if not isinstance(subscripts, str) or "." in subscripts:
+        raise Unhandled
+    text = subscripts.replace(" ", "")
+    inputs, arrow, output = text.partition("->")
+    if not arrow:
+        output = "".join(sorted(c for c, n in Counter(inputs.replace(",", "")).items() if n == 1))
+    terms = inputs.split(",")
+    arrays = [as_arr(t, x) for x in operands]
+    if len(terms) != len(arrays) or any(len(s) != x.ndim for s, x in zip(terms, arrays)):
+        t.raises("ValueError: einsum subscripts do not match the operands")
+    if len(set(output)) != len(output) or not set(output) <= set(inputs):
+        t.raises("ValueError: einsum output subscripts")
+    _unify_letters(t, terms, arrays)
+    values = [t.read(x) for x in arrays]
+    kind = np.result_type(*(x.dtype for x in arrays))
+    t.supported(kind, "einsum")
+    return t.result(t.inferred("einsum", values, {"subscripts": f"{inputs}->{output}"}))
+
+
+def _unify_letters(t: Tracer, terms: list[str], arrays: list[Arr]) -> None:
+    sizes: dict[str, Dim] = {}
+    for term, x in zip(terms, arrays):
+        for letter, size in zip(term, x.shape):
+            sizes[letter] = t.together((sizes.get(letter, 1), size))
+
+
+@handles(np.trace, method="trace")
+def _trace(
+    t: Tracer, a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, dtype: Any = None
+) -> Any:
+    x = as_arr(t, a)
+    first, second = normal_axis(t, axis1, x.ndim), normal_axis(t, axis2, x.ndim)
+    diagonal = diagonal_view(t, x, t.concrete(offset, "offset"), first, second)
+    return METHODS["sum"](t, diagonal, axis=-1, dtype=dtype)

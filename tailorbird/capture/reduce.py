@@ -1,0 +1,232 @@
+"""Reductions and running reductions.
+
+In: an array, axes and options as NumPy takes them. Out: `sum`, `mean`, `argmax`, `cumsum` ... nodes with
+axes counted from the front and the dtype NumPy accumulates in. An axis that must not be empty is guarded.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tailorbird.capture.arith import elementwise
+from tailorbird.capture.assign import store_out
+from tailorbird.capture.build import dtype_from
+from tailorbird.capture.registry import METHODS, handles
+from tailorbird.capture.tracer import Tracer
+from tailorbird.capture.values import Arr, Handler, Scal, Unhandled, is_number, is_static
+from tailorbird.capture.views import as_arr, normal_axes, normal_axis, reshape
+from tailorbird.ir.expr import Expr, product
+from tailorbird.ir.promote import mean_dtype, sum_dtype
+from tailorbird.ir.types import Type
+
+NO_EMPTY = frozenset(("min", "max", "argmin", "argmax"))
+COUNTS_IN_PYTHON = type(np.count_nonzero(np.zeros(1))) is int
+
+
+def reduced(
+    t: Tracer, name: str, x: Arr, axes: tuple[int, ...], keepdims: Any = False, **attrs: Any
+) -> Any:
+    """One reduction node over axes that are already counted from the front."""
+    if name in NO_EMPTY:
+        _never_empty(t, x, axes)
+    options: dict[str, Any] = {"axis": axes, **attrs}
+    if t.concrete(keepdims, "keepdims"):
+        options["keepdims"] = True
+    return t.result(t.inferred(name, [t.read(x)], options))
+
+
+def _never_empty(t: Tracer, x: Arr, axes: tuple[int, ...]) -> None:
+    for axis in axes:
+        if not t.at_least(x.shape[axis], 1):
+            t.raises("ValueError: zero-size array to reduction operation which has no identity")
+
+
+def finish(t: Tracer, result: Any, out: Any) -> Any:
+    return result if out is None else store_out(t, result, out)
+
+
+def _sum_like(name: str) -> Handler:
+    def handler(
+        t: Tracer,
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: Any = False,
+    ) -> Any:
+        exact = _exact(t, name, a)
+        if exact is not None and axis is None and dtype is None and out is None and not keepdims:
+            return exact
+        x = as_arr(t, a)
+        kind = dtype_from(t, dtype, sum_dtype(x.dtype))
+        axes = normal_axes(t, axis, x.ndim)
+        return finish(t, reduced(t, name, x, axes, keepdims, dtype=kind), out)
+
+    return handler
+
+
+def _exact(t: Tracer, name: str, a: Any) -> Any:
+    """`np.prod(x.shape)`: an exact integer as a NumPy int64."""
+    if not isinstance(a, (tuple, list)) or not a:
+        return None
+    if not all(isinstance(d, (int, Expr)) and not isinstance(d, bool) for d in a):
+        return None
+    if is_static(a):
+        return getattr(np, name)(a)
+    total = product(a) if name == "prod" else sum(a)
+    kind = np.dtype(np.int64)
+    if isinstance(total, int):
+        return np.int64(total)
+    return Scal(t.emit("cast", [t.assume.canon(total)], {"dtype": kind}, Type(kind)))
+
+
+def _extreme(name: str) -> Handler:
+    def handler(t: Tracer, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+        if isinstance(a, (tuple, list)) and a and all(map(is_number, a)):
+            return getattr(np, name)(a)
+        x = as_arr(t, a)
+        return finish(t, reduced(t, name, x, normal_axes(t, axis, x.ndim), keepdims), out)
+
+    return handler
+
+
+def _mean(
+    t: Tracer, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
+) -> Any:
+    x = as_arr(t, a)
+    kind = dtype_from(t, dtype, mean_dtype(x.dtype))
+    axes = normal_axes(t, axis, x.ndim)
+    return finish(t, reduced(t, "mean", x, axes, keepdims, dtype=kind), out)
+
+
+def _spread(name: str) -> Handler:
+    def handler(
+        t: Tracer,
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: Any = 0,
+        keepdims: Any = False,
+    ) -> Any:
+        x = as_arr(t, a)
+        kind = dtype_from(t, dtype, mean_dtype(x.dtype))
+        axes = normal_axes(t, axis, x.ndim)
+        freedom = t.concrete(ddof, "ddof")
+        return finish(t, reduced(t, name, x, axes, keepdims, dtype=kind, ddof=freedom), out)
+
+    return handler
+
+
+def _arg(name: str) -> Handler:
+    def handler(
+        t: Tracer, a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False
+    ) -> Any:
+        x = as_arr(t, a)
+        axes = normal_axes(t, axis, x.ndim) if axis is None else (normal_axis(t, axis, x.ndim),)
+        if axis is None and x.ndim > 1:
+            _never_empty(t, x, axes)
+        return finish(t, reduced(t, name, x, axes, keepdims), out)
+
+    return handler
+
+
+def _register() -> None:
+    for name in ("sum", "prod"):
+        handles(getattr(np, name), method=name)(_sum_like(name))
+    for name in ("min", "max", "any", "all"):
+        handles(getattr(np, name), method=name)(_extreme(name))
+    handles(np.amin)(METHODS["min"])
+    handles(np.amax)(METHODS["max"])
+    handles(np.mean, method="mean")(_mean)
+    for name in ("var", "std"):
+        handles(getattr(np, name), method=name)(_spread(name))
+    for name in ("argmin", "argmax"):
+        handles(getattr(np, name), method=name)(_arg(name))
+
+
+_register()
+
+
+@handles(np.count_nonzero)
+def _count_nonzero(t: Tracer, a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    x = as_arr(t, a)
+    if axis is None and not keepdims and COUNTS_IN_PYTHON:
+        t.refuse("promotion", name="np.count_nonzero without axis, which is a Python int")
+    return reduced(t, "count_nonzero", x, normal_axes(t, axis, x.ndim), keepdims)
+
+
+@handles(np.ptp)
+def _ptp(t: Tracer, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    largest = METHODS["max"](t, a, axis=axis, keepdims=keepdims)
+    smallest = METHODS["min"](t, a, axis=axis, keepdims=keepdims)
+    return finish(t, elementwise(t, "subtract", [largest, smallest]), out)
+
+
+@handles(np.average)
+def _average(t: Tracer, a: Any, axis: Any = None, weights: Any = None) -> Any:
+    if weights is None:
+        return _mean(t, a, axis)
+    x, w = as_arr(t, a), as_arr(t, weights)
+    if x.ndim != w.ndim or not all(map(t.same, x.shape, w.shape)):
+        raise Unhandled
+    kind = np.result_type(x.dtype, w.dtype, *([np.float64] if x.dtype.kind in "iub" else []))
+    axes = normal_axes(t, axis, x.ndim)
+    total = reduced(t, "sum", w, axes, dtype=t.supported(kind))
+    t.check(t.operand(total), "!=")
+    weighed = elementwise(t, "multiply", [METHODS["astype"](t, x, kind), w])
+    return elementwise(t, "divide", [reduced(t, "sum", weighed, axes, dtype=kind), total])
+
+
+@handles(np.nansum)
+def _nansum(
+    t: Tracer, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
+) -> Any:
+    x = as_arr(t, a)
+    if x.dtype.kind in "fc":
+        x = elementwise(t, "where", [elementwise(t, "isnan", [x]), 0, x])
+    return METHODS["sum"](t, x, axis, dtype, out, keepdims)
+
+
+@handles(np.linalg.norm)
+def _norm(t: Tracer, x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Any:
+    array = as_arr(t, x)
+    if array.dtype.kind in "iub":
+        array = METHODS["astype"](t, array, np.float64)
+    axes = normal_axes(t, axis, array.ndim)
+    vector = len(axes) == 1
+    size = elementwise(t, "absolute", [array])
+    if vector and ord in (np.inf, -np.inf):
+        return reduced(t, "max" if ord > 0 else "min", size, axes, keepdims)
+    if vector and ord == 1:
+        return reduced(t, "sum", size, axes, keepdims, dtype=size.dtype)
+    frobenius = ord == "fro" and len(axes) == 2
+    whole = ord is None and (axis is None or len(axes) <= 2)
+    if not (whole or frobenius or (vector and ord == 2)):
+        raise Unhandled
+    squares = elementwise(t, "square", [size if array.dtype.kind == "c" else array])
+    total = reduced(t, "sum", squares, axes, keepdims, dtype=squares.dtype)
+    return elementwise(t, "sqrt", [total])
+
+
+# Running reductions
+
+
+def _scan(name: str) -> Handler:
+    def handler(t: Tracer, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        x = as_arr(t, a)
+        if axis is None:
+            x = reshape(t, x, -1) if x.ndim != 1 else x
+            axis = 0
+        at = normal_axis(t, axis, x.ndim)
+        kind = dtype_from(t, dtype, sum_dtype(x.dtype))
+        value = t.inferred(name, [t.read(x)], {"axis": at, "dtype": kind})
+        return finish(t, t.result(value), out)
+
+    return handler
+
+
+for _name in ("cumsum", "cumprod"):
+    handles(getattr(np, _name), method=_name)(_scan(_name))

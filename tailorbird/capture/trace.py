@@ -1,0 +1,102 @@
+"""The driver: one capture from the arguments to the verified graph.
+
+In: a function and its live arguments by parameter name. Out: `Captured`, or `Refused`. An exception that
+nobody expected is a bug of ours: it becomes the reason `capture_bug`, unless the knob `strict` is on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from tailorbird import knobs
+from tailorbird.capture import (  # noqa: F401 - these fill the tables
+    builtin,
+    choosing,
+    create,
+    evaluate,
+    execute,
+    joining,
+    products,
+    reduce,
+    shaping,
+)
+from tailorbird.capture.call import run
+from tailorbird.capture.finish import finished
+from tailorbird.capture.lift import is_tailored, lift
+from tailorbird.capture.source import FunctionText, Source, parameter_names, read_function
+from tailorbird.capture.tracer import Tracer
+from tailorbird.capture.values import Frame
+from tailorbird.errors import Refused
+from tailorbird.ir.node import Graph
+from tailorbird.ir.verify import verify
+from tailorbird.reasons import Why, why
+
+
+@dataclass
+class Captured:
+    """A function as a graph, with everything a caller needs to use it again.
+
+    `sources` has one path for each parameter of the graph, then one for each of its ints. `statics`
+    are the values the graph relies on, by identity or equality. `constants` are arrays that the
+    function itself spells out, found by the root ("static", index).
+    """
+
+    graph: Graph
+    sources: list[Source]
+    statics: list[tuple[Source, Any]]
+    reasons: list[Why] = field(default_factory=list)
+    constants: list[np.ndarray] = field(default_factory=list)
+
+
+def capture(function: Any, args: Mapping[str, Any]) -> Captured:
+    """The graph of a function for these arguments (defaults applied, *args a tuple, **kw a dict).
+
+    >>> import numpy as np
+    >>> def scale(x, k): return x * k
+    >>> capture(scale, {"x": np.ones(3), "k": 2.0}).graph.name
+    'scale'
+    """
+    if is_tailored(function):
+        function = function.__wrapped__
+    if isinstance(function, MethodType):
+        function = function.__func__
+    if not isinstance(function, FunctionType):
+        raise Refused(why("no_source", name=getattr(function, "__name__", str(function))))
+    text = read_function(function)
+    t = Tracer(function.__name__)
+    t.file = text.file
+    t.line = text.tree.lineno
+    try:
+        return _captured(t, function, text, args)
+    except Refused as refused:
+        if refused.why.file:
+            raise
+        raise Refused(replace(refused.why, file=t.file, line=t.line)) from refused
+    except Exception as error:
+        if knobs.get("strict"):
+            raise
+        reason = why("capture_bug", file=t.file, line=t.line, name=t.name, error=repr(error))
+        raise Refused(reason) from error
+
+
+def _captured(
+    t: Tracer, function: FunctionType, text: FunctionText, args: Mapping[str, Any]
+) -> Captured:
+    frame = Frame(text, function.__globals__, function)
+    t.frames.append(frame)
+    for name in parameter_names(text.tree.args):
+        if name in text.loads:
+            frame.names[name] = lift(t, Source(("arg", name)), args[name])
+    star = text.tree.args.kwarg
+    if star is not None and star.arg in frame.names:
+        frame.names[star.arg] = dict(frame.names[star.arg])
+    t.frames.clear()
+    returned = run(t, frame)
+    graph = verify(finished(t, returned))
+    sources = [*t.sources, *t.int_sources]
+    return Captured(graph, sources, list(t.statics.items()), t.reasons, t.constants)

@@ -1,0 +1,383 @@
+"""The state of one capture: the graph so far, the heap, and what is assumed.
+
+In: operations on abstract values. Out: nodes in `region`, contents of buffers, guards and statics.
+
+Invariants:
+- `operand` is the only way from an abstract value to an operand; it reads the buffer's content now.
+- A shape is decided here (`broadcast`, `same`), so that every size that a type relies on is proved,
+  unified or guarded.
+- Nothing here runs user code, and nothing changes a live argument.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tailorbird.capture.assume import Assumptions
+from tailorbird.capture.registry import EXPRESSIONS
+from tailorbird.capture.source import Source
+from tailorbird.capture.values import Arr, Buffer, Frame, Scal, is_static
+from tailorbird.errors import Refused
+from tailorbird.ir.expr import Dim, Expr, Sym, divide_exactly, product, symbol
+from tailorbird.ir.node import Node, Operand, Region, Value, View, type_of
+from tailorbird.ir.shapes import infer
+from tailorbird.ir.types import SUPPORTED, Type
+from tailorbird.reasons import Why, why
+
+MOST_NODES = 4000
+MOST_STEPS = 200_000
+LONGEST_UNROLLED = 16
+RESERVED = frozenset(("min", "max", "mod", "pow", "floordiv", "ints", "given", "return", "final"))
+
+Shape = tuple[Dim, ...]
+
+
+class Tracer:
+    """One capture under way."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.assume = Assumptions()
+        self.region = Region()
+        self.parameters: list[Value] = []
+        self.sources: list[Source] = []
+        self.ints: list[str] = []
+        self.int_sources: list[Source] = []
+        self.statics: dict[Source, Any] = {}
+        self.constants: list[np.ndarray] = []
+        self.reasons: list[Why] = []
+        self.lifted: dict[Source, Any] = {}
+        self.by_identity: dict[int, Source] = {}
+        self.live: dict[Value | str, Any] = {}
+        self.frames: list[Frame] = []
+        self.file = ""
+        self.line = 0
+        self.steps = 0
+        self._names: set[str] = set()
+        self._sizes = 0
+        self._fresh = 0
+
+    # refusing
+
+    def refuse(self, code: str, **details: Any) -> NoReturn:
+        """Leaves the capture, with the reason and the user's line."""
+        raise Refused(why(code, file=self.file, line=self.line, **details))
+
+    def raises(self, error: str) -> NoReturn:
+        """Plain NumPy or Python raises here; it shall do so itself."""
+        self.refuse("numpy_raises", error=error)
+
+    # names and symbols
+
+    def unique(self, wanted: str) -> str:
+        """A name for a parameter that no other has and that is an identifier."""
+        base = "".join(c if c.isalnum() else "_" for c in wanted).strip("_") or "x"
+        while "__" in base:
+            base = base.replace("__", "_")
+        looks_like_size = base[0] in "nk" and base[1:].isdigit()
+        if base[0].isdigit() or base in RESERVED or looks_like_size:
+            base += "_"
+        name = base
+        count = 1
+        while name in self._names:
+            count += 1
+            name = f"{base}_{count}"
+        self._names.add(name)
+        return name
+
+    def new_size(self, hint: int) -> Expr:
+        size = symbol(f"n{self._sizes}")
+        self._sizes += 1
+        self.assume.hints[Sym(f"n{self._sizes - 1}")] = hint
+        return size
+
+    def new_fresh(self) -> Expr:
+        """A size that is known only at run time."""
+        self._fresh += 1
+        return symbol(f"k{self._fresh}", "fresh")
+
+    # evaluating
+
+    def evaluate(self, node: ast.AST, frame: Frame) -> Any:
+        """The abstract value of an expression."""
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            self.refuse("budget", name=self.name)
+        evaluator = EXPRESSIONS.get(type(node))
+        if evaluator is None:
+            self.refuse("unsupported_syntax", name=type(node).__name__)
+        return evaluator(self, node, frame)
+
+    # nodes
+
+    def emit(
+        self, op: str, inputs: Sequence[Operand], attrs: dict[str, Any] | None, type: Type
+    ) -> Value:
+        """The result of a pure node."""
+        if len(self.region.nodes) >= MOST_NODES:
+            self.refuse("budget", name=self.name)
+        return self.region.add(op, inputs, attrs, type, self.place())
+
+    def place(self) -> str:
+        return f"{os.path.basename(self.file)}:{self.line}"
+
+    def check(self, x: Operand, rel: str) -> None:
+        """Leaves for plain Python at run time unless `x rel 0`."""
+        node = Node("check", [x], {"rel": rel}, [], line=self.place())
+        self.region.append(node)
+
+    def supported(self, dtype: Any, name: str = "a value") -> np.dtype:
+        """The dtype, if it is one that is compiled."""
+        found = np.dtype(dtype)
+        if found == object:
+            self.refuse("object_array", name=name)
+        if found not in SUPPORTED or not found.isnative:
+            self.refuse("unsupported_dtype", name=name, dtype=found)
+        return found
+
+    # reading
+
+    def operand(self, x: Any) -> Operand:
+        """What x is as an operand now."""
+        if isinstance(x, Arr):
+            return self.read(x)
+        if isinstance(x, Scal):
+            return x.value
+        if isinstance(x, Expr):
+            return self.assume.canon(x)
+        if isinstance(x, bool):
+            return np.bool_(x)
+        if isinstance(x, (int, float, complex)):
+            return x
+        if isinstance(x, np.generic):
+            self.supported(x.dtype)
+            return x
+        if isinstance(x, (list, tuple)):
+            from tailorbird.capture.build import array_of
+
+            return self.read(array_of(self, x))
+        self.refuse("unsupported_type", name="an operand", type=type(x).__name__)
+
+    def read(self, x: Arr) -> Value:
+        """The content that a reference shows now."""
+        content = self.content(x.buffer)
+        if x.view is None:
+            return content
+        return self.emit("read", [content], {"view": x.view}, Type(x.dtype, x.shape))
+
+    def content(self, buffer: Buffer) -> Value:
+        """The content of a buffer now; a reshaped one follows its base."""
+        if buffer.base is None:
+            return buffer.content
+        seen = self.read(buffer.base)
+        if seen is not buffer.seen:
+            if not buffer.shares:
+                self.refuse("reshape_alias", name="a reshaped array")
+            buffer.content = self.reshaped(seen, buffer.type.shape)
+            buffer.seen = seen
+        return buffer.content
+
+    def reshaped(self, value: Value, shape: Shape) -> Value:
+        if value.type.shape == shape:
+            return value
+        node = value.node
+        if node is not None and node.op == "reshape":
+            return self.reshaped(node.inputs[0], shape)  # type: ignore[arg-type]
+        return self.emit("reshape", [value], {"shape": shape}, Type(value.type.dtype, shape))
+
+    def inferred(self, op: str, inputs: Sequence[Operand], attrs: dict[str, Any]) -> Value:
+        """The result of an op whose sizes have been made to agree; its type by the shape rules."""
+        kind = infer(op, inputs, attrs, lambda a, b: self.assume.canon(a - b) == 0)
+        shape = tuple(map(self.assume.canon, kind.shape))
+        return self.emit(op, inputs, attrs, Type(self.supported(kind.dtype), shape))
+
+    # making
+
+    def array(self, content: Value, contiguous: bool = False) -> Arr:
+        """A new array object with this content."""
+        buffer = Buffer(content)
+        buffer.contiguous = contiguous
+        arr = Arr(buffer)
+        buffer.handle = arr
+        return arr
+
+    def result(self, value: Value) -> Arr | Scal:
+        """What an operation gives: an array, or a scalar at rank 0."""
+        return self.array(value) if value.type.shape else Scal(value)
+
+    def view(self, x: Arr, view: View) -> Arr:
+        """A new reference to a part of what x shows."""
+        return Arr(x.buffer, view if x.view is None else x.view.then(view))
+
+    # writing
+
+    def write(self, x: Arr, value: Operand) -> None:
+        """Makes x show value, whose type must be x's own or a scalar of its dtype."""
+        buffer = x.buffer
+        if not buffer.root.writeable:
+            self.raises("ValueError: assignment destination is read-only")
+        if x.view is not None and not self._writes_once(x.view):
+            self.raises("ValueError: assignment destination is read-only")
+        content = self._written(x, value)
+        buffer.content = content
+        if buffer.base is not None:
+            if not buffer.shares:
+                self.refuse("reshape_alias", name="a reshaped array")
+            self.write(buffer.base, self.reshaped(content, buffer.base.shape))
+            buffer.seen = self.read(buffer.base)
+
+    def _writes_once(self, view: View) -> bool:
+        """Whether no element of the base is shown twice: broadcasts and diagonals are read-only."""
+        used = [axis for _, _, axis in view.dims if axis is not None]
+        missing = (k for k in range(len(view.shape)) if k not in used)
+        return len(set(used)) == len(used) and all(view.shape[k] == 1 for k in missing)
+
+    def _written(self, x: Arr, value: Operand) -> Value:
+        buffer = x.buffer
+        content = self.content(buffer)
+        shape = type_of(value).shape
+        if x.view is None:
+            if isinstance(value, Value) and shape == buffer.type.shape:
+                return value
+            attrs = {"shape": buffer.type.shape, "dtype": buffer.type.dtype}
+            return self.emit("full", [value], attrs, buffer.type)
+        return self.emit("write", [content, value], {"view": x.view}, buffer.type)
+
+    # integers
+
+    def integer(self, x: Any, what: str = "an index") -> Dim:
+        """An exact integer: a Python or NumPy int, a symbolic one, or a scalar made from one."""
+        if isinstance(x, bool):
+            return int(x)
+        if isinstance(x, (int, Expr)):
+            return self.assume.canon(x)
+        if isinstance(x, np.integer):
+            return int(x)
+        if isinstance(x, Scal):
+            found = exact(x.value)
+            if found is not None:
+                return self.assume.canon(found)
+        if isinstance(x, (Scal, Arr)):
+            if x.dtype.kind in "iu" and not x.shape:
+                self.refuse("data_dependent_index", name=what)
+            self.raises("TypeError: an integer is required")
+        index = getattr(type(x), "__index__", None)
+        if index is None:
+            self.raises(f"TypeError: {type(x).__name__} is not an integer")
+        self.refuse("unsupported_type", name=what, type=type(x).__name__)
+
+    def concrete(self, x: Any, what: str = "a value") -> Any:
+        """A value the code needs to know: sizes and ints are specialised under guards."""
+        if isinstance(x, Expr):
+            value = self.assume.pin(x)
+            if value is None:
+                self.refuse("data_dependent_shape", name=what)
+            return value
+        if isinstance(x, Scal):
+            from tailorbird.capture.settle import settled
+
+            found = settled(self, x)
+            if found is None:
+                self.refuse("data_dependent_value", name=what)
+            return found
+        if isinstance(x, Arr):
+            self.refuse("data_dependent_value", name=what)
+        if isinstance(x, (tuple, list)):
+            return type(x)(self.concrete(item, what) for item in x)
+        if isinstance(x, slice):
+            return slice(*(self.concrete(part, what) for part in (x.start, x.stop, x.step)))
+        if not is_static(x):
+            self.refuse("unsupported_type", name=what, type=type(x).__name__)
+        return x
+
+    def at_least(self, x: Dim, least: Dim) -> bool:
+        """Is x >= least? Decided, under a guard if need be."""
+        answer = self.assume.holds(x - least)
+        if answer is None:
+            self.refuse("data_dependent_shape", name=f"{x} >= {least}")
+        return answer
+
+    def same(self, a: Dim, b: Dim) -> bool:
+        """Is a == b? Equal sizes are one symbol from here on."""
+        answer = self.assume.equal(a, b)
+        if answer is None:
+            self.refuse("data_dependent_shape", name=f"{a} == {b}")
+        return answer
+
+    # shapes
+
+    def shape_of(self, x: Any) -> Shape:
+        return tuple(map(self.assume.canon, x.shape))
+
+    def broadcast(self, shapes: Sequence[Shape]) -> Shape:
+        """The shape of operands together, by NumPy's rule."""
+        wide = [s for s in shapes if s]
+        if not wide:
+            return ()
+        first = wide[0]
+        if all(s == first for s in wide):
+            return tuple(map(self.assume.canon, first))
+        rank = max(map(len, wide))
+        dims = []
+        for axis in range(rank):
+            dims.append(self.together(s[axis - rank] for s in wide if axis - rank >= -len(s)))
+        return tuple(self.assume.canon(d) for d in dims)
+
+    def together(self, dims: Iterable[Dim]) -> Dim:
+        """The size of sizes that meet on one axis."""
+        total: Dim = 1
+        for dim in dims:
+            total = self._meet(total, self.assume.canon(dim))
+        return total
+
+    def _meet(self, a: Dim, b: Dim) -> Dim:
+        a = self.assume.canon(a)
+        if b == 1 or a == b:
+            return a
+        if a == 1:
+            return b
+        x, y = self.assume.hint(a), self.assume.hint(b)
+        if x is None or y is None:
+            self.refuse("data_dependent_shape", name=f"{a} and {b}")
+        if x == y:
+            return a if self.same(a, b) else a
+        if x == 1 and self.same(a, 1):
+            return b
+        if y == 1 and self.same(b, 1):
+            return a
+        self.raises(f"ValueError: sizes {x} and {y} do not broadcast")
+
+    def quotient(self, total: Dim, part: Dim) -> Dim:
+        """total / part where NumPy needs it exact; a size may be solved for that."""
+        exactly = divide_exactly(total, part)
+        if exactly is not None:
+            return exactly
+        x, y = self.assume.hint(total), self.assume.hint(part)
+        if x is None or y is None:
+            self.refuse("data_dependent_shape", name=f"{total} / {part}")
+        if y == 0 or x % y:
+            self.raises(f"ValueError: cannot reshape {x} elements into parts of {y}")
+        return self.assume.quotient(total, part)
+
+
+def exact(value: Operand) -> Dim | None:
+    """The exact integer that a scalar was made from, when it was."""
+    if isinstance(value, (int, Expr)) and not isinstance(value, bool):
+        return value
+    if isinstance(value, np.integer):
+        return int(value)
+    if isinstance(value, Value) and value.node is not None and value.node.op == "cast":
+        if value.type.dtype == np.int64:
+            inner = value.node.inputs[0]
+            return exact(inner) if isinstance(inner, (int, Expr, np.integer)) else None
+    return None
+
+
+def size_of(shape: Iterable[Dim]) -> Dim:
+    """The number of elements."""
+    return product(shape)

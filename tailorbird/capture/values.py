@@ -1,0 +1,214 @@
+"""The values that the abstract interpreter computes with.
+
+Python values that do not depend on array data are themselves: numbers, strings, tuples, lists and
+dicts. An exact integer that depends on sizes or integer arguments is an `Expr`. The rest is here.
+
+Invariants: an array is a reference `Arr(buffer, view)`, never a content; what it shows now is read
+from `buffer.content`, so views that live across writes need no care. An `Arr` object stands for one
+Python array object: `a is b` between arrays is `is` between their `Arr`s.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tailorbird.capture.source import FunctionText, Source
+from tailorbird.ir.expr import Dim, Expr
+from tailorbird.ir.node import Value, View
+from tailorbird.ir.types import Type
+
+
+class Buffer:
+    """One allocation: the type and the value of its content now.
+
+    `argument` is the graph parameter whose memory this is, `handle` the very argument object.
+    `contiguous` says that the memory is known to be in C order. A buffer with a `base` is the base
+    reshaped: it shares memory with the base if `shares`, and if not `shares` nobody knows; `seen` is
+    the content of the base that `content` was made from.
+    """
+
+    __slots__ = (
+        "argument", "base", "content", "contiguous", "handle", "seen", "shares", "type", "writeable",
+    )  # fmt: skip
+
+    def __init__(self, content: Value, argument: Value | None = None) -> None:
+        self.content = content
+        self.type = content.type
+        self.argument = argument
+        self.handle: Arr | None = None
+        self.base: Arr | None = None
+        self.seen: Any = None
+        self.shares = False
+        self.contiguous = False
+        self.writeable = True
+
+    @property
+    def root(self) -> Buffer:
+        """The buffer whose memory this is."""
+        buffer = self
+        while buffer.base is not None:
+            buffer = buffer.base.buffer
+        return buffer
+
+
+class Arr:
+    """A reference to a buffer through a view; the view is None when it shows everything."""
+
+    __slots__ = ("buffer", "shape", "view")
+
+    def __init__(self, buffer: Buffer, view: View | None = None) -> None:
+        self.buffer = buffer
+        self.view = view
+        self.shape: tuple[Dim, ...] = buffer.type.shape if view is None else view.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.buffer.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+
+class Scal:
+    """A scalar that depends on data: a NumPy scalar, or a Python one when its type is weak."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+    @property
+    def type(self) -> Type:
+        return self.value.type
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.value.type.dtype
+
+    shape: tuple[Dim, ...] = ()
+    ndim = 0
+
+
+TRACED = (Arr, Scal)
+SYMBOLIC = (Arr, Scal, Expr)
+
+
+class BorrowedList(list):
+    """A list of the caller's: it may be read, and a write to it is refused."""
+
+
+class BorrowedDict(dict):
+    """A dict of the caller's: it may be read, and a write to it is refused."""
+
+
+@dataclass(frozen=True, eq=False)
+class Obj:
+    """A Python object of the caller's, whose attributes are found by path."""
+
+    source: Source
+    live: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Code:
+    """A Python function that is reached from the caller, and the path to it."""
+
+    source: Source
+    live: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """A function with its first argument: a method of an object."""
+
+    function: Any
+    first: Any
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """A method of an array or a scalar, by name."""
+
+    owner: Any
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class UfuncMethod:
+    """`np.add.reduce` and its kin."""
+
+    ufunc: np.ufunc
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Partial:
+    """functools.partial of something callable."""
+
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+@dataclass(eq=False)
+class Frame:
+    """One activation: the function's text, its names, and where its other names come from."""
+
+    text: FunctionText
+    globals: dict[str, Any]
+    function: Any = None
+    source: Source | None = None
+    outer: Frame | None = None
+    names: dict[str, Any] = field(default_factory=dict)
+    lifted: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class LocalFunction:
+    """A function defined inside the captured one, with the activation it was defined in."""
+
+    text: FunctionText
+    frame: Frame
+    defaults: tuple[Any, ...] = ()
+    keyword_defaults: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SymbolicRange:
+    """range() whose bounds are exact integers that are not all numbers."""
+
+    start: Dim
+    stop: Dim
+    step: Dim
+
+
+class Unhandled(Exception):
+    """A handler does not know this form of its function: it is called opaquely, if that is safe."""
+
+
+Handler = Callable[..., Any]
+Evaluator = Callable[[Any, ast.AST, Frame], Any]
+
+
+def is_static(x: Any) -> bool:
+    """Whether a value is wholly known: no array data and no symbolic integer in it."""
+    if isinstance(x, (Arr, Scal, Expr, Obj, SymbolicRange)):
+        return False
+    if isinstance(x, (tuple, list)):
+        return all(map(is_static, x))
+    if isinstance(x, dict):
+        return all(map(is_static, x.values()))
+    if isinstance(x, slice):
+        return is_static(x.start) and is_static(x.stop) and is_static(x.step)
+    return True
+
+
+def is_number(x: Any) -> bool:
+    """A concrete Python or NumPy number."""
+    return isinstance(x, (int, float, complex, np.generic))
