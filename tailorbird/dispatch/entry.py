@@ -4,8 +4,8 @@ Checks the guards, fills the frame, allocates, runs the steps, and returns a new
 touched nothing. Arguments are borrowed. Large work runs without the GIL; between steps of large work signals are looked at, so
 that KeyboardInterrupt arrives.
 
-`ctx` is the variant's own memory, eight bytes a word (`Context`): counters that the dispatcher reads, the mask of sizes for which plain Python
-was measured faster, and Python objects: static arguments, callables of opaque calls, static results.
+`ctx` is the variant's own memory, eight bytes a word (`Context`): counters that the dispatcher reads, the mask of sizes that native
+code does not answer (by log2 of all elements), and Python objects: static arguments, callables of opaque calls, static results.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tailorbird.dispatch.text import Text
 from tailorbird.emit.builder import LLVM_TYPES, Module
 from tailorbird.emit.frame import Frame
 from tailorbird.emit.nest import NestEmitter, has_partials, partial_name
-from tailorbird.ir.expr import Dim, Expr
+from tailorbird.ir.expr import Dim, Expr, product
 from tailorbird.ir.node import Argument, Static, Value, leaves
 from tailorbird.lower.kernel import SIZES, Buffer, Nest
 from tailorbird.lower.program import Gemm, Program, PythonCall, parameter_strides
@@ -27,7 +27,7 @@ from tailorbird.lower.program import Gemm, Program, PythonCall, parameter_stride
 LARGE = 1 << 20  # bytes from which a result comes from recycled memory
 STACK = 8192  # bytes of temporaries kept on the stack
 RELEASE = 1 << 19  # work from which the GIL is released
-HITS, PLAIN_SIZES, COUNTDOWN, OBJECTS = 0, 1, 2, 3  # words of the context
+HITS, ASK, COUNTDOWN, OBJECTS = 0, 1, 2, 3  # words of the context
 
 
 @dataclass
@@ -133,14 +133,16 @@ class EntryEmitter:
         guards.check_apart(self.t, written, list(data.items()), strides)
 
     def check_race(self) -> None:
-        """Sizes for which plain Python was faster are a miss; so is a call that the dispatcher wants to time."""
+        """Sizes that are not settled in the race, or lost there, are a miss; so is a call that is to be timed again."""
         t = self.t
-        total = self.work()
-        zeros = t.call("llvm.ctlz.i64", "i64", ("i64", total), ("i1", "false"))
+        total: Dim = 1
+        for value in self.arguments:
+            if value.type.rank:
+                total = total + product(value.type.shape)
+        zeros = t.call("llvm.ctlz.i64", "i64", ("i64", t.size(total)), ("i1", "false"))
         bucket = t.reg(f"sub i64 63, {zeros}")
-        bucket = t.op_max(bucket, "0")
-        plain = t.field("%ctx", 8 * PLAIN_SIZES, "i64")
-        bit = t.reg(f"and i64 {t.reg(f'lshr i64 {plain}, {bucket}')}, 1")
+        asked = t.field("%ctx", 8 * ASK, "i64")
+        bit = t.reg(f"and i64 {t.reg(f'lshr i64 {asked}, {bucket}')}, 1")
         t.require(t.reg(f"icmp eq i64 {bit}, 0"))
         left = t.reg(f"sub i64 {t.field('%ctx', 8 * COUNTDOWN, 'i64')}, 1")
         t.do(f"store i64 {left}, ptr {t.offset('%ctx', 8 * COUNTDOWN)}")

@@ -14,11 +14,12 @@ Invariants:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from tailorbird.fuse.capable import folds
 from tailorbird.fuse.flow import ZERO, Index, along, inlines, operands_at, reduced_operand
 from tailorbird.ir.expr import Dim
-from tailorbird.ir.node import Graph, Node, Operand, Value, leaves, type_of
+from tailorbird.ir.node import Graph, Node, Operand, Value, identity_view, leaves, map_leaves, type_of
 from tailorbird.ir.ops import OPS
 
 # Rough instructions for one element; what is not named costs 1.
@@ -74,6 +75,7 @@ def is_reduction(value: Value) -> bool:
 
 def fuse(graph: Graph) -> Plan:
     """Groups the nodes of a straight-line graph."""
+    separate_copies(graph)
     extra: set[Value] = set()
     for _ in range(4):
         planner = _Planner(graph, extra)
@@ -83,6 +85,22 @@ def fuse(graph: Graph) -> Plan:
             break
         extra |= more
     return plan
+
+
+def separate_copies(graph: Graph) -> Graph:
+    """A result that is an argument's value, or the same value twice, gets a copy of its own."""
+    seen: set[Value] = set()
+
+    def copied(x: Any) -> Any:
+        if not isinstance(x, Value) or (x.node is not None and x not in seen):
+            if isinstance(x, Value):
+                seen.add(x)
+            return x
+        node = Node("read", [x], {"view": identity_view(x.type.shape)}, [x.type])
+        return graph.body.append(node).result
+
+    graph.results = map_leaves(graph.results, copied)
+    return graph
 
 
 def must_store(graph: Graph) -> set[Value]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tailorbird.fuse.flow import Index, Position, along, flat, view_index
-from tailorbird.fuse.groups import Group, Plan, Single, fuse
+from tailorbird.fuse.groups import Group, Plan, Single
 from tailorbird.ir.expr import Dim, symbol
 from tailorbird.ir.node import Graph, Node, Operand, Value, View, identity_view, leaves, map_leaves, type_of
 from tailorbird.lower.kernel import Axis, Buffer, Nest, Stage, Store, c_strides
@@ -80,26 +80,9 @@ def parameter_strides(position: int, shape: tuple[Dim, ...], layout: str) -> tup
     return tuple(1 if str(k) == unit else symbol(f"s{position}_{k}", "stride") for k in range(len(shape)))
 
 
-def lower(graph: Graph, layouts: tuple[str, ...], width_bytes: int) -> Program:
-    """Lowers a decomposed straight-line graph for arguments that lie as `layouts` says (one for each parameter)."""
-    graph = _separate_copies(graph)
-    return _Lowerer(graph, fuse(graph), layouts, width_bytes).run()
-
-
-def _separate_copies(graph: Graph) -> Graph:
-    """A result that is an argument's value, or the same value twice, gets a copy of its own."""
-    seen: set[Value] = set()
-
-    def copied(x: Any) -> Any:
-        if not isinstance(x, Value) or (x.node is not None and x not in seen):
-            if isinstance(x, Value):
-                seen.add(x)
-            return x
-        node = Node("read", [x], {"view": identity_view(x.type.shape)}, [x.type])
-        return graph.body.append(node).result
-
-    graph.results = map_leaves(graph.results, copied)
-    return graph
+def lower(graph: Graph, plan: Plan, layouts: tuple[str, ...], width_bytes: int) -> Program:
+    """Lowers a fused graph for arguments that lie as `layouts` says (one for each parameter)."""
+    return _Lowerer(graph, plan, layouts, width_bytes).run()
 
 
 class _Lowerer:
