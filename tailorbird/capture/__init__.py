@@ -1,15 +1,15 @@
 """From a Python function and its live arguments to a graph.
 
-In: a function, and the arguments of one call by parameter name. Out: `Captured`: the graph, where its
-parameters are found at each call, what it relies on, and why some calls stay opaque. What cannot be
-captured raises `Refused` with the reason and the user's line.
+In: a function, and the arguments of one call by parameter name. Out: `Captured`: the graph, where
+its parameters are found at each call, what it relies on, and why some calls stay opaque. What
+cannot be captured raises `Refused` with the reason and the user's line.
 
-Promised: the function is read, never run; live arguments are looked at, never changed; capturing twice
-gives the same graph. One mechanism: an abstract interpreter over the syntax tree. Values that do not
-depend on array data are computed, values that do are recorded. Start with `trace.py`, then `tracer.py`
-(the state), `evaluate.py` and `execute.py` (the syntax), `values.py` and `views.py` (arrays are
-references); the NumPy functions are in `ufuncs.py`, `reduce.py`, `products.py`, `shaping.py`,
-`joining.py`, `create.py` and `choosing.py`.
+Promised: the function is read, never run; live arguments are looked at, never changed; capturing
+twice gives the same graph. One mechanism: an abstract interpreter over the syntax tree. Values
+that do not depend on array data are computed, values that do are recorded. Start with `trace.py`,
+then `tracer.py` (the state), `evaluate.py` and `execute.py` (the syntax), `values.py` and
+`views.py` (arrays are references); the NumPy functions are in `ufuncs.py`, `reduce.py`,
+`products.py`, `shaping.py`, `joining.py`, `create.py` and `choosing.py`.
 """
 
 from tailorbird.capture.source import Source

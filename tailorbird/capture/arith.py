@@ -2,10 +2,10 @@
 
 In: abstract values. Out: abstract values, with the nodes, guards and checks that make them right.
 
-Invariants: NumPy's promotion comes from `ir.shapes.result_dtype`. An operation whose operands are all
-Python scalars keeps Python's rules: its result is weak, and where Python would raise (division by
-zero, overflow of a power) a check leaves for plain Python. A NumPy function of Python scalars first
-makes one of them strong.
+Invariants: NumPy's promotion comes from `ir.shapes.result_dtype`. An operation whose operands are
+all Python scalars keeps Python's rules: its result is weak, and where Python would raise
+(division by zero, overflow of a power) a check leaves for plain Python. A NumPy function of
+Python scalars first makes one of them strong.
 """
 
 from __future__ import annotations
@@ -133,11 +133,10 @@ def must_fit(t: Tracer, x: Operand, dtype: np.dtype) -> None:
     if not isinstance(x, (int, Expr)):
         return
     limits = np.iinfo(dtype)
-    below = isinstance(x, Expr) and dtype.itemsize == 8 and dtype.kind == "i"
-    if below:
+    wide = isinstance(x, Expr) and dtype.itemsize == 8
+    if wide and dtype.kind == "i":
         return
-    fits = t.at_least(x, int(limits.min))
-    fits = fits and (dtype.itemsize == 8 and isinstance(x, Expr) or t.at_least(int(limits.max), x))
+    fits = t.at_least(x, int(limits.min)) and (wide or t.at_least(int(limits.max), x))
     if not fits:
         t.raises(f"OverflowError: {x} does not fit {dtype}")
 

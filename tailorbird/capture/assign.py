@@ -2,9 +2,9 @@
 
 In: a reference to write through and a value. Out: the buffer's next content.
 
-Invariants: the value is read before the write, so overlapping sides are right. Assignment converts as
-NumPy does; an in-place operator or `out=` must be a same_kind conversion and must not grow the
-shape, else plain NumPy runs and raises.
+Invariants: the value is read before the write, so overlapping sides are right. Assignment
+converts as NumPy does; an in-place operator or `out=` must be a same_kind conversion and must not
+grow the shape, else plain NumPy runs and raises.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What capture assumes about sizes and integer arguments, and what it can prove from that.
 
-In: comparisons between exact integer expressions. Out: answers (true, false, or None when nobody can
-know before the call), the guards the answers rest on, and a substitution that unifies equal sizes.
+In: comparisons between exact integer expressions. Out: answers (true, false, or None when nobody
+can know before the call), the guards the answers rest on, and a substitution that unifies equal
+sizes.
 
 Invariants:
 - A comparison is proved, or decided by the values seen (`hints`) under a recorded guard, or None.
@@ -139,7 +140,7 @@ class Assumptions:
         return kept
 
     def _equalities(self) -> list[Guard]:
-        """An integer argument that was solved still arrives with every call and must be compared."""
+        """An integer argument that was solved still arrives with every call, to be compared."""
         solved = (
             (Expr((((sym,), 1),)), value) for sym, value in self.solved.items() if sym.kind == "int"
         )

@@ -1,8 +1,8 @@
 """New arrays from scalars, lists and constants, and conversions between dtypes.
 
-In: abstract values, dtypes and shapes. Out: arrays with buffers of their own. A list that is wholly
-known becomes a constant, which is a hidden parameter of the graph: its value is kept beside the graph
-and never in its text.
+In: abstract values, dtypes and shapes. Out: arrays with buffers of their own. A list that is
+wholly known becomes a constant, which is a hidden parameter of the graph: its value is kept
+beside the graph and never in its text.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def convert(t: Tracer, x: Operand, dtype: np.dtype) -> Operand:
     kind = type_of(x)
     if kind.dtype == dtype and not kind.weak:
         return x
-    if isinstance(x, Value) or isinstance(x, Expr):
+    if isinstance(x, (Value, Expr)):
         _refuse_lossy_scalar(t, x, kind, dtype)
         return t.emit("cast", [x], {"dtype": dtype}, Type(dtype, kind.shape))
     return literal(t, x, dtype)
@@ -145,8 +145,9 @@ def array_of(t: Tracer, x: Any, dtype: np.dtype | None = None) -> Arr:
     except (TypeError, ValueError, OverflowError) as error:
         t.raises(f"{type(error).__name__}: {error}")
     if made.ndim == 0:
+        number: Any = made[()]
         return t.array(
-            t.emit("full", [made[()]], {"shape": (), "dtype": made.dtype}, Type(made.dtype))
+            t.emit("full", [number], {"shape": (), "dtype": made.dtype}, Type(made.dtype))
         )
     return constant(t, made)
 

@@ -1,7 +1,7 @@
 """Python's own functions: len, range, zip, min, sum, float, isinstance, and the math module.
 
-In: abstract values. Out: abstract values. On values that are wholly known they are simply called; on
-integers that depend on sizes they are exact; on data they record what NumPy would.
+In: abstract values. Out: abstract values. On values that are wholly known they are simply called;
+on integers that depend on sizes they are exact; on data they record what NumPy would.
 """
 
 from __future__ import annotations
@@ -215,8 +215,9 @@ def _isinstance(t: Tracer, x: Any, kinds: Any) -> bool:
     if not all(isinstance(k, type) for k in wanted):
         t.refuse("unsupported_call", name="isinstance")
     kind = type_of_value(t, x)
+    plain: Any = type.__instancecheck__
     for wish in wanted:
-        if type(wish).__instancecheck__ is not type.__instancecheck__ and not _is_known_abc(wish):
+        if type(wish).__instancecheck__ is not plain and not _is_known_abc(wish):
             t.refuse("unsupported_call", name=f"isinstance with {wish.__name__}")
     return issubclass(kind, wanted)
 
@@ -342,8 +343,8 @@ def _rounding(function: Any) -> Any:
     return handler
 
 
-for _function in (math.floor, math.ceil, math.trunc):
-    handles(_function)(_rounding(_function))
+for _rounds in (math.floor, math.ceil, math.trunc):
+    handles(_rounds)(_rounding(_rounds))
 
 
 @handles(math.prod)

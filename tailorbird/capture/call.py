@@ -1,9 +1,10 @@
-"""Calls: inlined where there is source, recorded where there is a handler, opaque or refused elsewhere.
+"""Calls: inlined where there is source, recorded by a handler, or opaque, or refused.
 
 In: an abstract callable and its arguments. Out: the abstract result.
 
-Invariants: user code is read, never run. Only functions in `PURE`, and handlers, compute with values that
-are wholly known. A library function without a handler is called opaquely if it is pure.
+Invariants: user code is read, never run. Only functions in `PURE`, and handlers, compute with
+values that are wholly known. A library function without a handler is called opaquely if it is
+pure.
 """
 
 from __future__ import annotations

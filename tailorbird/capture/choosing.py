@@ -1,6 +1,7 @@
 """Functions that choose and clean values: where, clip, round, isclose, nan_to_num, take and others.
 
-In: arrays and scalars. Out: elementwise ops of the table, composed as NumPy's own code composes them.
+In: arrays and scalars. Out: elementwise ops of the table, composed as NumPy's own code composes
+them.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ the interpreter and may change there; one of the caller's may only be read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from typing import Any
 
 import numpy as np
@@ -67,9 +67,8 @@ def _got(t: Tracer, x: Any, at: Any) -> Any:
 
 
 def _item_of_scalar(t: Tracer, x: Scal, key: Any) -> Any:
-    if not x.type.weak and (key == () or key is Ellipsis):
-        if key == ():
-            return x
+    if not x.type.weak and key == ():
+        return x
     t.refuse("unsupported_syntax", name="an index of a scalar")
 
 
@@ -102,7 +101,7 @@ def iterate(t: Tracer, x: Any, what: str) -> list[Any]:
         t.refuse("unsupported_type", name=what, type=type(x).__name__)
     if isinstance(x, (set, frozenset)):
         t.refuse("unsupported_type", name=what, type="set, whose order may change")
-    if hasattr(x, "__len__") and len(x) > 100 * LONGEST_STATIC:
+    if isinstance(x, Sized) and len(x) > 100 * LONGEST_STATIC:
         t.refuse("budget", name=what)
     if isinstance(x, (list, tuple, dict, str, range, zip, enumerate, reversed)) or is_view(x):
         return list(x)

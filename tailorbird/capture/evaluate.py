@@ -1,7 +1,7 @@
 """Expressions: one function for each kind of syntax node.
 
-In: a syntax node and the activation it stands in. Out: an abstract value. What does not depend on array
-data is computed; what does is recorded in the graph.
+In: a syntax node and the activation it stands in. Out: an abstract value. What does not depend on
+array data is computed; what does is recorded in the graph.
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ def _compared(t: Tracer, op: ast.AST, left: Any, right: Any) -> Any:
 def _compared_by_identity(t: Tracer, op: ast.AST, left: Any, right: Any) -> bool:
     """`==` of None, functions and objects that do not define it themselves."""
     for x in (left, right):
-        own = isinstance(x, Obj) and type(x.live).__eq__ is not object.__eq__
+        plain: Any = object.__eq__
+        own = isinstance(x, Obj) and type(x.live).__eq__ is not plain
         if own or isinstance(x, (Arr, Scal)) or not isinstance(op, ast.Eq | ast.NotEq):
             t.refuse("unsupported_type", name="a comparison", type=type(x).__name__)
     return identical(left, right) == isinstance(op, ast.Eq)
@@ -251,7 +252,8 @@ def _joined(t: Tracer, node: Any, frame: Frame) -> str:
 def _formatted(t: Tracer, node: Any, frame: Frame) -> str:
     x = t.concrete(t.evaluate(node.value, frame), shown(node.value))
     spec = "" if node.format_spec is None else t.evaluate(node.format_spec, frame)
-    change = {-1: lambda v: v, 115: str, 114: repr, 97: ascii}[node.conversion]
+    changes: dict[int, Any] = {-1: lambda v: v, 115: str, 114: repr, 97: ascii}
+    change = changes[node.conversion]
     return concretely(t, lambda v: format(change(v), spec), x)
 
 

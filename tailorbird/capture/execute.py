@@ -1,8 +1,8 @@
 """Statements: one function for each kind of syntax node.
 
-In: a statement and the activation it stands in. Out: None when it ends normally, else how it was left:
-("return", value), ("break",) or ("continue",). A test or a length that array data decides is refused
-here, with the user's line.
+In: a statement and the activation it stands in. Out: None when it ends normally, else how it was
+left: ("return", value), ("break",) or ("continue",). A test or a length that array data decides
+is refused here, with the user's line.
 """
 
 from __future__ import annotations
@@ -105,9 +105,9 @@ def _unpack(t: Tracer, targets: list[ast.expr], value: Any, frame: Frame) -> Non
 
 
 def _known_items(t: Tracer, value: Any, count: int, star: bool) -> list[Any]:
-    if isinstance(value, Arr) and value.shape and not star:
-        if not t.same(value.shape[0], count):
-            t.raises("ValueError: wrong number of values to unpack")
+    known = isinstance(value, Arr) and value.shape and not star
+    if known and not t.same(value.shape[0], count):
+        t.raises("ValueError: wrong number of values to unpack")
     return iterate(t, value, "what is unpacked")
 
 

@@ -2,9 +2,9 @@
 
 In: the tracer and what the function returned. Out: a verified `Graph`.
 
-Invariants: every type, view and attribute is rewritten by the final substitution, so that equal sizes
-are equal text; equal nodes are one node again; nodes that nothing needs are gone, but calls and
-checks stay, since they may raise or leave. Capturing twice gives the same text.
+Invariants: every type, view and attribute is rewritten by the final substitution, so that equal
+sizes are equal text; equal nodes are one node again; nodes that nothing needs are gone, but calls
+and checks stay, since they may raise or leave. Capturing twice gives the same text.
 """
 
 from __future__ import annotations
@@ -104,9 +104,10 @@ def _finals(t: Tracer) -> dict[Value, Value]:
 def _refuse_overlap(t: Tracer, written: Value) -> None:
     for other in t.parameters:
         live = t.live[other]
-        if other is not written and isinstance(live, np.ndarray):
-            if np.may_share_memory(t.live[written], live):
-                t.refuse("overlap", name=other.name, other=written.name)
+        if other is written or not isinstance(live, np.ndarray):
+            continue
+        if np.may_share_memory(t.live[written], live):
+            t.refuse("overlap", name=other.name, other=written.name)
 
 
 class _Canonical:

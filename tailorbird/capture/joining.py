@@ -1,11 +1,13 @@
 """Joining and splitting: concatenate, stack, pad, roll, repeat, tile, diff.
 
-In: arrays. Out: `concatenate` and `pad` nodes, and views; repeats are broadcasts that are then reshaped.
+In: arrays. Out: `concatenate` and `pad` nodes, and views; repeats are broadcasts that are then
+reshaped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -126,7 +128,7 @@ def _split(t: Tracer, ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
         bounds: list[Dim] = [part * k for k in range(int(cuts) + 1)]
         return [_window(t, x, at, a, part) for a in bounds[:-1]]
     edges = [0, *cuts, size]
-    return [_slice(t, x, at, a, b) for a, b in zip(edges, edges[1:])]
+    return [_slice(t, x, at, a, b) for a, b in pairwise(edges)]
 
 
 @handles(np.array_split)
@@ -140,7 +142,7 @@ def _array_split(t: Tracer, ary: Any, indices_or_sections: Any, axis: Any = 0) -
     whole, extra = divmod(size, int(cuts))
     sizes = [whole + 1] * extra + [whole] * (int(cuts) - extra)
     edges = np.cumsum([0, *sizes]).tolist()
-    return [_slice(t, x, at, a, b) for a, b in zip(edges, edges[1:])]
+    return [_slice(t, x, at, a, b) for a, b in pairwise(edges)]
 
 
 def _window(t: Tracer, x: Arr, axis: int, start: Dim, length: Dim) -> Arr:
@@ -212,10 +214,11 @@ def _repeat(t: Tracer, a: Any, repeats: Any, axis: Any = None) -> Any:
 @handles(np.tile)
 def _tile(t: Tracer, A: Any, reps: Any) -> Any:
     x = as_arr(t, A)
-    counts = [t.integer(r, "reps") for r in (reps if isinstance(reps, (tuple, list)) else (reps,))]
+    wanted = reps if isinstance(reps, (tuple, list)) else (reps,)
+    counts: list[Dim] = [t.integer(r, "reps") for r in wanted]
     rank = max(x.ndim, len(counts))
     x = insert_axes(t, x, range(rank - x.ndim)) if x.ndim < rank else x
-    counts = [1] * (rank - len(counts)) + counts
+    counts = [*([1] * (rank - len(counts))), *counts]
     shape = t.shape_of(x)
     pairs = [(r, d) for r, d in zip(counts, shape)]
     wide = tuple(size for pair in pairs for size in pair)

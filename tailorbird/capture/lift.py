@@ -1,11 +1,12 @@
 """From live values to abstract ones.
 
-In: a live value and the path it was found by. Out: what the interpreter computes with. Arrays, floats
-and NumPy scalars become graph parameters, Python ints become symbols, containers become containers of
-lifted values, everything else is itself and is recorded as a static the graph relies on.
+In: a live value and the path it was found by. Out: what the interpreter computes with. Arrays,
+floats and NumPy scalars become graph parameters, Python ints become symbols, containers become
+containers of lifted values, everything else is itself and is recorded as a static the graph
+relies on.
 
-Invariants: a path is lifted once, so one array object is one `Arr`; sizes are symbols, never numbers;
-the live value is looked at and never changed.
+Invariants: a path is lifted once, so one array object is one `Arr`; sizes are symbols, never
+numbers; the live value is looked at and never changed.
 """
 
 from __future__ import annotations
@@ -185,7 +186,7 @@ def _partial(t: Tracer, source: Source, live: functools.partial[Any]) -> Partial
     return Partial(function, args, dict(keywords))
 
 
-_MAKERS = {
+_MAKERS: dict[type, Any] = {
     np.ndarray: _array,
     float: _float,
     complex: _complex,

@@ -1,8 +1,8 @@
 """Attributes: of arrays, of the caller's objects, of modules and of plain values.
 
-In: an abstract value and a name. Out: an abstract value. An attribute of a caller's object is found by
-path and guarded by the object's type; a property is inlined; nothing that could run user code on its
-own (`__getattr__`, custom descriptors) is followed.
+In: an abstract value and a name. Out: an abstract value. An attribute of a caller's object is
+found by path and guarded by the object's type; a property is inlined; nothing that could run user
+code on its own (`__getattr__`, custom descriptors) is followed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def attribute_of(t: Tracer, x: Any, name: str) -> Any:
         return _of_object(t, x, name)
     if isinstance(x, np.ufunc):
         return UfuncMethod(x, name)
-    if isinstance(x, CONTAINERS) or isinstance(x, np.generic):
+    if isinstance(x, (*CONTAINERS, np.generic)):
         return _of_plain(t, x, name)
     if isinstance(x, SAFE_OF_STATIC):
         return _of_static(t, x, name)
@@ -117,7 +117,8 @@ def _of_module(t: Tracer, module: ModuleType, name: str) -> Any:
 
 def _of_object(t: Tracer, x: Obj, name: str) -> Any:
     kind = type(x.live)
-    if kind.__getattribute__ not in (object.__getattribute__, tuple.__getattribute__):
+    plain: tuple[Any, ...] = (object.__getattribute__, tuple.__getattribute__)
+    if kind.__getattribute__ not in plain:
         t.refuse("unsupported_type", name=str(x.source), type=kind.__name__)
     t.statics[x.source.ask("type")] = kind
     found = _in_class(kind, name)

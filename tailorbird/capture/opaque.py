@@ -32,21 +32,24 @@ ALLOWED = (
     "numpy", "numpy.linalg", "numpy.fft", "scipy.special", "scipy.linalg", "scipy.fft",
     "scipy.ndimage", "scipy.signal",
 )  # fmt: skip
-WRITES = """copyto put place putmask fill_diagonal put_along_axis shuffle byteswap""".split()
-OUTSIDE = """save savez savez_compressed savetxt load loadtxt genfromtxt fromfile memmap fromregex
-open_memmap info source lookfor show_config show_runtime test seterr seterrcall setbufsize errstate
-set_printoptions printoptions geterr getbufsize DataSource get_include""".split()
-CALLS_BACK = """apply_along_axis apply_over_axes vectorize frompyfunc fromfunction piecewise fromiter
-nditer nested_iters generic_filter generic_filter1d geometric_transform""".split()
-BY_VALUE = """eig eigvals roots sqrtm logm fractional_matrix_power real_if_close poly1d poly polyfit
-lstsq unwrap select choose""".split()
-SHARES = """asfortranarray require frombuffer sliding_window_view as_strided matrix asmatrix bmat
-may_share_memory shares_memory byte_bounds rec""".split()
-REFUSED = frozenset((*WRITES, *OUTSIDE, *CALLS_BACK, *BY_VALUE, *SHARES))
-SAME_SHAPE = frozenset(
-    """sort argsort partition inv pinv cholesky fft ifft fft2 ifft2 fftn ifftn fftshift ifftshift
-    unwrap gaussian_filter uniform_filter around round nancumsum nancumprod""".split()
-)
+REFUSED_NAMES = """
+    copyto put place putmask fill_diagonal put_along_axis shuffle byteswap
+    save savez savez_compressed savetxt load loadtxt genfromtxt fromfile memmap fromregex
+    open_memmap info source lookfor show_config show_runtime test seterr seterrcall setbufsize
+    errstate set_printoptions printoptions geterr getbufsize DataSource get_include
+    apply_along_axis apply_over_axes vectorize frompyfunc fromfunction piecewise fromiter
+    nditer nested_iters generic_filter generic_filter1d geometric_transform
+    eig eigvals roots sqrtm logm fractional_matrix_power real_if_close poly1d poly polyfit
+    lstsq select choose
+    asfortranarray require frombuffer sliding_window_view as_strided matrix asmatrix bmat
+    may_share_memory shares_memory byte_bounds rec
+"""  # they write, reach outside, call back, choose a type by value, or share memory
+SAME_SHAPE_NAMES = """
+    sort argsort partition inv pinv cholesky fft ifft fft2 ifft2 fftn ifftn fftshift ifftshift
+    unwrap gaussian_filter uniform_filter around round nancumsum nancumprod
+"""
+REFUSED = frozenset(REFUSED_NAMES.split())
+SAME_SHAPE = frozenset(SAME_SHAPE_NAMES.split())
 NAMES = (str, int, float, complex, bool, type(None), np.generic, np.dtype, type)
 
 
@@ -82,16 +85,16 @@ def _shown(function: Any, name: str) -> str:
 
 def path_of(function: Any) -> str | None:
     """`module:name` of a function that may be called opaquely."""
-    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", "")
+    name: str = getattr(function, "__qualname__", "") or getattr(function, "__name__", "")
     module = getattr(function, "__module__", None) or ""
     if not callable(function) or (module and not is_library(module)):
         return None
     if isinstance(function, type) or ".random" in module:
         return None
     for candidate in ALLOWED:
-        if candidate.split(".")[0] == "scipy" and not module.startswith("scipy"):
-            if not isinstance(function, np.ufunc):
-                continue
+        foreign = candidate.startswith("scipy") and not module.startswith("scipy")
+        if foreign and not isinstance(function, np.ufunc):
+            continue
         found = getattr(importlib.import_module(candidate), name, None)
         if found is function:
             return f"{candidate}:{name}"
@@ -116,7 +119,7 @@ def _frozen(t: Tracer, x: Any, operands: list[Operand]) -> Any:
 def live_values(t: Tracer, operands: Sequence[Operand]) -> list[Any]:
     """What operands are in this call: the graph so far, run on the live arguments."""
     graph = Graph(t.name, t.parameters, t.ints, [], t.region, list(operands))
-    arguments = [t.live[key] for key in (*t.parameters, *t.ints)]
+    arguments = [t.live[p] for p in t.parameters] + [t.live[name] for name in t.ints]
     try:
         return run(graph, arguments)
     except GuardMissed as error:

@@ -1,7 +1,7 @@
 """Products summed over shared indices: matmul, dot, einsum and what is made of them.
 
-In: arrays. Out: `matmul`, `dot` and `einsum` nodes whose shared sizes have been unified. `dot` and `matmul`
-are two ops because NumPy rounds them differently.
+In: arrays. Out: `matmul`, `dot` and `einsum` nodes whose shared sizes have been unified. `dot`
+and `matmul` are two ops because NumPy rounds them differently.
 """
 
 from __future__ import annotations

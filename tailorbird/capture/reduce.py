@@ -1,7 +1,8 @@
 """Reductions and running reductions.
 
-In: an array, axes and options as NumPy takes them. Out: `sum`, `mean`, `argmax`, `cumsum` ... nodes with
-axes counted from the front and the dtype NumPy accumulates in. An axis that must not be empty is guarded.
+In: an array, axes and options as NumPy takes them. Out: `sum`, `mean`, `argmax`, `cumsum` ...
+nodes with axes counted from the front and the dtype NumPy accumulates in. An axis that must not
+be empty is guarded.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tailorbird.ir.promote import mean_dtype, sum_dtype
 from tailorbird.ir.types import Type
 
 NO_EMPTY = frozenset(("min", "max", "argmin", "argmax"))
-COUNTS_IN_PYTHON = type(np.count_nonzero(np.zeros(1))) is int
+COUNTS_IN_PYTHON = not isinstance(np.count_nonzero(np.zeros(1)), np.generic)
 
 
 def reduced(
@@ -114,8 +115,10 @@ def _spread(name: str) -> Handler:
         x = as_arr(t, a)
         kind = dtype_from(t, dtype, mean_dtype(x.dtype))
         axes = normal_axes(t, axis, x.ndim)
-        freedom = t.concrete(ddof, "ddof")
-        return finish(t, reduced(t, name, x, axes, keepdims, dtype=kind, ddof=freedom), out)
+        attrs: dict[str, Any] = {"ddof": t.concrete(ddof, "ddof")}
+        if dtype is not None or kind.kind != "c":
+            attrs["dtype"] = kind
+        return finish(t, reduced(t, name, x, axes, keepdims, **attrs), out)
 
     return handler
 

@@ -1,7 +1,7 @@
 """Scalars that look like data and are not: they follow from sizes and integer arguments alone.
 
-In: a scalar that the code needs to know (`if n / 2 > 1.5`, `int(math.sqrt(n))`). Out: its value, with
-every size in it specialised under a guard; or None when array data is in it.
+In: a scalar that the code needs to know (`if n / 2 > 1.5`, `int(math.sqrt(n))`). Out: its value,
+with every size in it specialised under a guard; or None when array data is in it.
 """
 
 from __future__ import annotations

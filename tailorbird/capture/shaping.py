@@ -1,6 +1,7 @@
 """Shape functions and attributes: what shows the same elements in another order or shape.
 
-In: arrays. Out: references through composed views; a reshape is the same memory where that is known.
+In: arrays. Out: references through composed views; a reshape is the same memory where that is
+known.
 """
 
 from __future__ import annotations

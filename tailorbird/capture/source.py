@@ -3,8 +3,9 @@
 In: function and code objects. Out: `Source` (where the value of a graph parameter is found at each
 call) and `FunctionText` (the syntax tree of a function, with its file and lines).
 
-Invariants: a path is data, found again in every call by `Source.find`; a tree is parsed once for each
-code object and never changed; a tree that does not match its code object counts as no source.
+Invariants: a path is data, found again in every call by `Source.find`; a tree is parsed once for
+each code object and never changed; a tree that does not match its code object counts as no
+source.
 """
 
 from __future__ import annotations

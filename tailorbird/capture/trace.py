@@ -1,7 +1,8 @@
 """The driver: one capture from the arguments to the verified graph.
 
-In: a function and its live arguments by parameter name. Out: `Captured`, or `Refused`. An exception that
-nobody expected is a bug of ours: it becomes the reason `capture_bug`, unless the knob `strict` is on.
+In: a function and its live arguments by parameter name. Out: `Captured`, or `Refused`. An
+exception that nobody expected is a bug of ours: it becomes the reason `capture_bug`, unless the
+knob `strict` is on.
 """
 
 from __future__ import annotations

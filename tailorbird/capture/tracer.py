@@ -134,7 +134,7 @@ class Tracer:
     def supported(self, dtype: Any, name: str = "a value") -> np.dtype:
         """The dtype, if it is one that is compiled."""
         found = np.dtype(dtype)
-        if found == object:
+        if found.hasobject:
             self.refuse("object_array", name=name)
         if found not in SUPPORTED or not found.isnative:
             self.refuse("unsupported_dtype", name=name, dtype=found)
@@ -345,7 +345,8 @@ class Tracer:
         if x is None or y is None:
             self.refuse("data_dependent_shape", name=f"{a} and {b}")
         if x == y:
-            return a if self.same(a, b) else a
+            self.same(a, b)
+            return a
         if x == 1 and self.same(a, 1):
             return b
         if y == 1 and self.same(b, 1):
@@ -371,11 +372,11 @@ def exact(value: Operand) -> Dim | None:
         return value
     if isinstance(value, np.integer):
         return int(value)
-    if isinstance(value, Value) and value.node is not None and value.node.op == "cast":
-        if value.type.dtype == np.int64:
-            inner = value.node.inputs[0]
-            return exact(inner) if isinstance(inner, (int, Expr, np.integer)) else None
-    return None
+    if not isinstance(value, Value) or value.node is None or value.node.op != "cast":
+        return None
+    inner = value.node.inputs[0]
+    from_integer = isinstance(inner, (int, Expr, np.integer))
+    return exact(inner) if from_integer and value.type.dtype == np.int64 else None
 
 
 def size_of(shape: Iterable[Dim]) -> Dim:

@@ -1,7 +1,7 @@
 """Ufuncs and their methods: `np.add(a, b, out=..., where=..., dtype=...)`, `np.add.reduce`.
 
-In: a ufunc and its arguments. Out: the abstract result, as an elementwise op of the table. A ufunc that
-has no row is called opaquely.
+In: a ufunc and its arguments. Out: the abstract result, as an elementwise op of the table. A
+ufunc that has no row is called opaquely.
 """
 
 from __future__ import annotations

@@ -27,13 +27,14 @@ class Buffer:
     """One allocation: the type and the value of its content now.
 
     `argument` is the graph parameter whose memory this is, `handle` the very argument object.
-    `contiguous` says that the memory is known to be in C order. A buffer with a `base` is the base
-    reshaped: it shares memory with the base if `shares`, and if not `shares` nobody knows; `seen` is
-    the content of the base that `content` was made from.
+    `contiguous` says that the memory is known to be in C order. A buffer with a `base` is the
+    base reshaped: it shares memory with the base if `shares`, and if not `shares` nobody knows;
+    `seen` is the content of the base that `content` was made from.
     """
 
     __slots__ = (
-        "argument", "base", "content", "contiguous", "handle", "seen", "shares", "type", "writeable",
+        "argument", "base", "content", "contiguous", "handle", "seen", "shares", "type",
+        "writeable",
     )  # fmt: skip
 
     def __init__(self, content: Value, argument: Value | None = None) -> None:

@@ -4,8 +4,8 @@ In: a reference and what to show of it. Out: a reference to the same buffer thro
 (basic indexing, transposes, broadcasts, diagonals), or to a reshaped buffer that follows its base.
 
 Invariants: a view never leaves its base, because every bound was proved or guarded. Whether NumPy
-copies when it reshapes depends on strides; where that is not known the result is marked, and a later
-write to either side is refused.
+copies when it reshapes depends on strides; where that is not known the result is marked, and a
+later write to either side is refused.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def index(t: Tracer, x: Arr, key: Any) -> Any:
 
 def pick(t: Tracer, x: Arr, key: Any) -> tuple[Arr, bool]:
     """The part of x that a basic index shows, and whether NumPy makes a scalar of it."""
-    items = key if isinstance(key, tuple) else (key,)
+    items: Any = key if isinstance(key, tuple) else (key,)
     for item in items:
         _refuse_advanced(t, item)
     taken = sum(1 for item in items if item is not None and item is not Ellipsis)
@@ -76,7 +76,7 @@ def _refuse_advanced(t: Tracer, item: Any) -> None:
         t.refuse("data_dependent_shape", name="a boolean index")
     if isinstance(item, (Arr, Scal)) and item.dtype.kind == "b":
         t.refuse("data_dependent_shape", name="a boolean mask")
-    if isinstance(item, Arr) or isinstance(item, (list, tuple, np.ndarray)):
+    if isinstance(item, (Arr, list, tuple, np.ndarray)):
         t.refuse("data_dependent_index", name="an array of indices")
 
 
