@@ -1,11 +1,12 @@
 """The entry of a variant: `ptr entry(ptr self, ptr args, ptr ctx)`.
 
-Checks the guards, fills the frame, allocates, runs the steps, and returns a new reference; a failed guard returns `tb_miss` and has
-touched nothing. Arguments are borrowed. Large work runs without the GIL; between steps of large work signals are looked at, so
-that KeyboardInterrupt arrives.
+Checks the guards, fills the frame, allocates, runs the steps, and returns a new reference; a failed
+guard returns `tb_miss` and has touched nothing. Arguments are borrowed. Large work runs without the
+GIL; between steps of large work signals are looked at, so that KeyboardInterrupt arrives.
 
-`ctx` is the variant's own memory, eight bytes a word (`Context`): counters that the dispatcher reads, the mask of sizes that native
-code does not answer (by log2 of all elements), and Python objects: static arguments, callables of opaque calls, static results.
+`ctx` is the variant's own memory, eight bytes a word (`Context`): counters that the dispatcher
+reads, the mask of sizes that native code does not answer (by log2 of all elements), and Python
+objects: static arguments, callables of opaque calls, static results.
 """
 
 from __future__ import annotations
@@ -45,7 +46,14 @@ class Context:
 class EntryEmitter:
     """Emits one module: kernels, run functions and the entry."""
 
-    def __init__(self, program: Program, leaf_list: list[Leaf], places: list[int], avx512: bool, int_bits: int) -> None:
+    def __init__(
+        self,
+        program: Program,
+        leaf_list: list[Leaf],
+        places: list[int],
+        avx512: bool,
+        int_bits: int,
+    ) -> None:
         self.program = program
         self.leaves = leaf_list
         self.places = places
@@ -127,13 +135,16 @@ class EntryEmitter:
         graph = self.program.graph
         position = {v: k for k, v in enumerate(graph.parameters)}
         strides = {
-            v: parameter_strides(position[v], v.type.shape, self.leaves[position[v]].layout) for v in data
+            v: parameter_strides(position[v], v.type.shape, self.leaves[position[v]].layout)
+            for v in data
         }
         written = [(v, data[v]) for v in graph.finals]
         guards.check_apart(self.t, written, list(data.items()), strides)
 
     def check_race(self) -> None:
-        """Sizes that are not settled in the race, or lost there, are a miss; so is a call that is to be timed again."""
+        """Sizes that are not settled in the race, or lost there, are a miss; so is a call that
+        is to be timed again.
+        """
         t = self.t
         total: Dim = 1
         for value in self.arguments:
@@ -189,7 +200,9 @@ class EntryEmitter:
             if buffer.role in ("result", "array") and buffer.shape:
                 self.new_array(buffer)
             else:
-                plan.append((buffer.name, t.reg(f"mul i64 {t.size(buffer.size)}, {SIZES[buffer.ty]}")))
+                plan.append(
+                    (buffer.name, t.reg(f"mul i64 {t.size(buffer.size)}, {SIZES[buffer.ty]}"))
+                )
         for step in self.program.steps:
             if isinstance(step, Nest) and has_partials(step) and step.name not in self.ready:
                 if t.can_compute(runners.points(step)):
@@ -245,7 +258,14 @@ class EntryEmitter:
         none = t.reg(f"icmp eq ptr {held}, null")
         start = t.reg(f"select i1 {none}, ptr {stack}, ptr {held}")
         for (name, _), offset in zip(plan, offsets, strict=True):
-            put(t, self.frame, "ptr", t.reg(f"getelementptr i8, ptr {start}, i64 {offset}"), "pointer", name)
+            put(
+                t,
+                self.frame,
+                "ptr",
+                t.reg(f"getelementptr i8, ptr {start}, i64 {offset}"),
+                "pointer",
+                name,
+            )
         self.arenas.append((base, used))
 
     def new_array(self, buffer: Buffer) -> None:
@@ -301,7 +321,9 @@ class EntryEmitter:
         t.label(done)
 
     def python_call(self, step: PythonCall) -> None:
-        """Calls Python with arrays of our own; what comes back must be what was captured, else plain Python runs."""
+        """Calls Python with arrays of our own; what comes back must be what was captured, else
+        plain Python runs.
+        """
         t = self.t
         count = len(step.operands)
         argv = t.slot(f"[{max(count, 1)} x ptr]")
@@ -309,7 +331,12 @@ class EntryEmitter:
             t.do(f"store ptr {self.boxed_operand(x)}, ptr {t.offset(argv, 8 * k)}")
         function = t.field("%ctx", self.context.add(step), "ptr")
         result = t.call(
-            "tb_PyObject_Vectorcall", "ptr", ("ptr", function), ("ptr", argv), ("i64", str(count)), ("ptr", "null")
+            "tb_PyObject_Vectorcall",
+            "ptr",
+            ("ptr", function),
+            ("ptr", argv),
+            ("i64", str(count)),
+            ("ptr", "null"),
         )
         slot = t.slot("ptr", "null")
         t.do(f"store ptr {result}, ptr {slot}")
@@ -346,7 +373,11 @@ class EntryEmitter:
         address = t.reg(f"getelementptr i64, ptr %f, i64 {self.frame.slot('pointer', buffer.name)}")
         pointer = t.reg(f"load ptr, ptr {address}")
         return t.call(
-            "tb_PyArray_Scalar", "ptr", ("ptr", pointer), ("ptr", guards.descr(t, buffer.ty)), ("ptr", "null")
+            "tb_PyArray_Scalar",
+            "ptr",
+            ("ptr", pointer),
+            ("ptr", guards.descr(t, buffer.ty)),
+            ("ptr", "null"),
         )
 
     # -- results
@@ -398,7 +429,9 @@ class EntryEmitter:
         pointer = t.reg(f"load ptr, ptr {slot}")
         kind = x.type.short
         if kind == "f64":
-            return t.call("tb_PyFloat_FromDouble", "ptr", ("double", t.reg(f"load double, ptr {pointer}")))
+            return t.call(
+                "tb_PyFloat_FromDouble", "ptr", ("double", t.reg(f"load double, ptr {pointer}"))
+            )
         if kind == "c128":
             parts = [t.field(pointer, 8 * k, "double") for k in range(2)]
             return t.call("tb_PyComplex_FromDoubles", "ptr", *(("double", p) for p in parts))
@@ -409,7 +442,9 @@ class EntryEmitter:
         return t.call("tb_PyLong_FromLongLong", "ptr", ("i64", raw))
 
     def finish(self) -> None:
-        """The ways out: a result, an exception, no memory, a miss after an opaque call, a miss at the guards."""
+        """The ways out: a result, an exception, no memory, a miss after an opaque call, a miss
+        at the guards.
+        """
         t = self.t
         result = self.result_slot()
         t.label("nomemory")
@@ -427,7 +462,9 @@ class EntryEmitter:
             free, on = t.fresh("free"), t.fresh("on")
             t.do(f"br i1 {t.reg(f'icmp eq ptr {block}, null')}, label %{on}, label %{free}")
             t.label(free)
-            t.call("tb_scratch_free", "void", ("ptr", block), ("i64", t.reg(f"load i64, ptr {used}")))
+            t.call(
+                "tb_scratch_free", "void", ("ptr", block), ("i64", t.reg(f"load i64, ptr {used}"))
+            )
             t.do(f"br label %{on}")
             t.label(on)
         for slot in self.held:
@@ -449,4 +486,3 @@ def _others(nest: Nest) -> Dim:
         if a is not axis:
             total = total * a.extent
     return total
-

@@ -1,7 +1,8 @@
 """Guards in code: arguments in, sizes and addresses out, or a miss.
 
-For each leaf the entry checks what the variant was compiled for (type, dtype, rank, layout, writeable) and binds what it needs: a bare size symbol
-binds where it is first seen, any other dimension is compared. A check costs a load and a compare.
+For each leaf the entry checks what the variant was compiled for (type, dtype, rank, layout,
+writeable) and binds what it needs: a bare size symbol binds where it is first seen, any other
+dimension is compared. A check costs a load and a compare.
 """
 
 from __future__ import annotations
@@ -38,7 +39,12 @@ def bind_size(t: Text, dim: Dim, register: str) -> None:
     """A bare symbol takes the value; anything else must equal it."""
     if isinstance(dim, Expr) and len(dim.terms) == 1:
         (monomial, coefficient), *_ = dim.terms
-        if coefficient == 1 and len(monomial) == 1 and monomial[0].kind != "op" and monomial[0] not in t.symbols:
+        if (
+            coefficient == 1
+            and len(monomial) == 1
+            and monomial[0].kind != "op"
+            and monomial[0] not in t.symbols
+        ):
             t.symbols[monomial[0]] = register
             return
     if not t.can_compute(dim):
@@ -55,7 +61,9 @@ def settle_pending(t: Text) -> None:
 
 
 def check_array(t: Text, obj: str, value: Value, leaf: Leaf, position: int) -> str:
-    """An exact ndarray of the right dtype, rank and layout; binds its sizes; the register of its data."""
+    """An exact ndarray of the right dtype, rank and layout; binds its sizes; the register of its
+    data.
+    """
     rank = value.type.rank
     kind = t.field(obj, abi.TYPE, "ptr")
     t.require(t.reg(f"icmp eq ptr {kind}, {t.data('tb_ndarray_type')}"))
@@ -131,7 +139,12 @@ def check_guards(t: Text, guards: list[Guard]) -> None:
         t.require(t.reg(f"icmp {relation} i64 {t.size(guard.expr)}, 0"))
 
 
-def check_apart(t: Text, written: list[tuple[Value, str]], others: list[tuple[Value, str]], strides: dict[Value, tuple[Dim, ...]]) -> None:
+def check_apart(
+    t: Text,
+    written: list[tuple[Value, str]],
+    others: list[tuple[Value, str]],
+    strides: dict[Value, tuple[Dim, ...]],
+) -> None:
     """Arguments that are written must not share memory with any other argument."""
     ranges = {}
     for value, data in {*written, *others}:

@@ -1,7 +1,8 @@
 """How a step runs: a nest in one piece or in chunks over the pool, a matrix product through BLAS.
 
-`run_<name>(ptr %f)` is made for each step. Work is points times the schedule's cost; below `PARALLEL` one thread is enough. Chunks of a
-fold depend on the sizes alone, never on the number of threads, so results do not change with it.
+`run_<name>(ptr %f)` is made for each step. Work is points times the schedule's cost; below
+`PARALLEL` one thread is enough. Chunks of a fold depend on the sizes alone, never on the number of
+threads, so results do not change with it.
 """
 
 from __future__ import annotations
@@ -126,7 +127,9 @@ class Runner:
         chunk = self.size_slot(t, "chunk", nest.name)
         count = self.size_slot(t, "chunks", nest.name)
         several = t.reg(f"icmp sgt i64 {count}, 1")
-        parallel = t.reg(f"and i1 {several}, {self.is_parallel(t, self.size(t, points(nest)), nest.schedule.cost)}")
+        parallel = t.reg(
+            f"and i1 {several}, {self.is_parallel(t, self.size(t, points(nest)), nest.schedule.cost)}"
+        )
         t.do(f"br i1 {parallel}, label %many, label %head")
         t.label("many")
         self.parfor(t, nest, n, chunk)
@@ -192,7 +195,12 @@ class Runner:
         return t.reg(f"getelementptr i8, ptr {self.pointer(t, x.buffer.name)}, i64 {scaled}")
 
     def multiply(
-        self, t: Text, step: Gemm, sizes: tuple[str, str, str], pointers: tuple[str, str, str], int_bits: int
+        self,
+        t: Text,
+        step: Gemm,
+        sizes: tuple[str, str, str],
+        pointers: tuple[str, str, str],
+        int_bits: int,
     ) -> None:
         """One product: nothing, zeros, a matrix-vector product for one row or column, or gemm."""
         m, n, k = sizes
@@ -209,18 +217,52 @@ class Runner:
         lda, ldb, ldc = (t.op_max(self.size(t, x.leading), "1") for x in (step.a, step.b, step.out))
         t.do(f"br i1 {t.reg(f'icmp eq i64 {m}, 1')}, label %onerow, label %rows")
         t.label("onerow")  # out[0, :] = b.T @ a[0, :]
-        self.gemv(t, step.b, (k, n), ldb, b, a, lda if step.a.transposed else "1", out, "1", int_bits, flip=True)
+        self.gemv(
+            t,
+            step.b,
+            (k, n),
+            ldb,
+            b,
+            a,
+            lda if step.a.transposed else "1",
+            out,
+            "1",
+            int_bits,
+            flip=True,
+        )
         t.do("br label %next")
         t.label("rows")
         t.do(f"br i1 {t.reg(f'icmp eq i64 {n}, 1')}, label %onecolumn, label %full")
         t.label("onecolumn")  # out[:, 0] = a @ b[:, 0]
-        self.gemv(t, step.a, (m, k), lda, a, b, "1" if step.b.transposed else ldb, out, ldc, int_bits, flip=False)
+        self.gemv(
+            t,
+            step.a,
+            (m, k),
+            lda,
+            a,
+            b,
+            "1" if step.b.transposed else ldb,
+            out,
+            ldc,
+            int_bits,
+            flip=False,
+        )
         t.do("br label %next")
         t.label("full")
         letter, one, zero, scalar = self.scale(t, step.out.buffer.ty)
-        args = [("i32", str(ROW_MAJOR)), ("i32", self.trans(step.a.transposed)), ("i32", self.trans(step.b.transposed))]
+        args = [
+            ("i32", str(ROW_MAJOR)),
+            ("i32", self.trans(step.a.transposed)),
+            ("i32", self.trans(step.b.transposed)),
+        ]
         args += [self.integer(t, x, int_bits) for x in (m, n, k)]
-        args += [(scalar, one), ("ptr", a), self.integer(t, lda, int_bits), ("ptr", b), self.integer(t, ldb, int_bits)]
+        args += [
+            (scalar, one),
+            ("ptr", a),
+            self.integer(t, lda, int_bits),
+            ("ptr", b),
+            self.integer(t, ldb, int_bits),
+        ]
         args += [(scalar, zero), ("ptr", out), self.integer(t, ldc, int_bits)]
         t.call(f"tb_cblas_{letter}gemm", "void", *args)
 
@@ -238,14 +280,26 @@ class Runner:
         int_bits: int,
         flip: bool,
     ) -> None:
-        """out = M @ v, or M.T @ v when flipped; M has `shape` as it is meant and may lie transposed."""
+        """out = M @ v, or M.T @ v when flipped; M has `shape` as it is meant and may lie
+        transposed.
+        """
         rows, columns = shape
         if matrix.transposed:
             rows, columns = columns, rows
         letter, one, zero, scalar = self.scale(t, matrix.buffer.ty)
         args = [("i32", str(ROW_MAJOR)), ("i32", self.trans(matrix.transposed != flip))]
-        args += [self.integer(t, rows, int_bits), self.integer(t, columns, int_bits), (scalar, one), ("ptr", pointer)]
-        args += [self.integer(t, leading, int_bits), ("ptr", vector), self.integer(t, step, int_bits), (scalar, zero)]
+        args += [
+            self.integer(t, rows, int_bits),
+            self.integer(t, columns, int_bits),
+            (scalar, one),
+            ("ptr", pointer),
+        ]
+        args += [
+            self.integer(t, leading, int_bits),
+            ("ptr", vector),
+            self.integer(t, step, int_bits),
+            (scalar, zero),
+        ]
         args += [("ptr", out), self.integer(t, out_step, int_bits)]
         t.call(f"tb_cblas_{letter}gemv", "void", *args)
 
@@ -255,10 +309,14 @@ class Runner:
     def integer(self, t: Text, register: str, bits: int) -> tuple[str, str]:
         if bits == 64:
             return "i64", register
-        return "i32", t.reg(f"trunc i64 {register} to i32") if register.startswith("%") else register
+        return "i32", t.reg(f"trunc i64 {register} to i32") if register.startswith(
+            "%"
+        ) else register
 
     def scale(self, t: Text, ty: str) -> tuple[str, str, str, str]:
-        """BLAS letter, the factors 1 and 0, and their type: by value for reals, by address for complex."""
+        """BLAS letter, the factors 1 and 0, and their type: by value for reals, by address for
+        complex.
+        """
         letter = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}[ty]
         if ty not in PART:
             scalar = LLVM_TYPES[ty]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from tailorbird.emit.builder import Module
 from tailorbird.ir.expr import Dim, Expr, Sym
 
@@ -17,7 +16,9 @@ class Text:
         self.count = 0
         self.sizes: dict[Dim, str] = {}
         self.symbols: dict[Sym, str] = {}
-        self.pending: list[tuple[Dim, str]] = []  # dimensions to compare once their symbols are known
+        self.pending: list[
+            tuple[Dim, str]
+        ] = []  # dimensions to compare once their symbols are known
 
     def do(self, line: str) -> None:
         self.lines.append(f"  {line}")
@@ -46,7 +47,9 @@ class Text:
 
     def call(self, name: str, result: str, *args: tuple[str, str]) -> str:
         """Calls a runtime function; the register of its result."""
-        self.module.declarations[f"declare {result} @{name}({', '.join(t for t, _ in args)})"] = None
+        self.module.declarations[f"declare {result} @{name}({', '.join(t for t, _ in args)})"] = (
+            None
+        )
         text = f"call {result} @{name}({', '.join(f'{t} {v}' for t, v in args)})"
         if result == "void":
             self.do(text)
@@ -159,5 +162,3 @@ done:
   ret i64 %r
 }
 """
-
-

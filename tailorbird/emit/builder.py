@@ -1,10 +1,12 @@
 """Instructions as text, placed where they belong.
 
-A pure instruction is looked up by its text and, when new, appended to the outermost open scope in which all its operands live. A loop's
-text goes into its parent when the loop closes, so what was hoisted out of it lands before it. Hence common subexpressions, invariant
-code and addresses need no pass of their own; LLVM only promotes the cells (SROA) and generates code.
+A pure instruction is looked up by its text and, when new, appended to the outermost open scope in
+which all its operands live. A loop's text goes into its parent when the loop closes, so what was
+hoisted out of it lands before it. Hence common subexpressions, invariant code and addresses need no
+pass of their own; LLVM only promotes the cells (SROA) and generates code.
 
-Loads of memory that the function writes are pinned (`here`); other loads are pure. Cells are stack slots.
+Loads of memory that the function writes are pinned (`here`); other loads are pure. Cells are stack
+slots.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from contextlib import contextmanager
 
 REGISTER = re.compile(r"%[A-Za-z][\w.]*")
 LLVM_TYPES = {
-    "b1": "i1", "i8": "i8", "u8": "i8", "i16": "i16", "u16": "i16", "i32": "i32", "u32": "i32", "i64": "i64", "u64": "i64",
-    "f32": "float", "f64": "double",
+    "b1": "i1", "i8": "i8", "u8": "i8", "i16": "i16", "u16": "i16", "i32": "i32", "u32": "i32",
+    "i64": "i64", "u64": "i64", "f32": "float", "f64": "double",
 }  # fmt: skip
 MEMORY_TYPES = {**LLVM_TYPES, "b1": "i8"}
 

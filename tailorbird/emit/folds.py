@@ -1,7 +1,8 @@
 """Folds: how accumulators start, take a value, are merged, and become one number.
 
-Sums of floats along the lanes are taken in blocks; block sums are added with a compensated (two-sum) total, so that the error stays as small
-as NumPy's pairwise summation whatever the length. Minima and maxima of floats carry a flag for nan. argmin and argmax carry the position.
+Sums of floats along the lanes are taken in blocks; block sums are added with a compensated
+(two-sum) total, so that the error stays as small as NumPy's pairwise summation whatever the length.
+Minima and maxima of floats carry a flag for nan. argmin and argmax carry the position.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def identity(op: str, ty: str) -> float | int:
 
 
 class Accumulator:
-    """One accumulator: a cell for the value, and one for the nan flag, the position or the compensation where needed."""
+    """One accumulator: a cell for the value, and one for the nan flag, the position or the
+    compensation where needed.
+    """
 
     def __init__(self, b: Builder, fold: Fold, width: int) -> None:
         self.b = b
@@ -45,8 +48,12 @@ class Accumulator:
         self.vt = vector_type(self.ty, width)
         start = b.constant(identity(self.op, self.ty), self.ty, width)
         self.cell = b.cell(self.vt, start)
-        self.nan = b.cell(vector_type("b1", width), b.constant(0, "b1", width)) if self.tracks_nan else ""
-        self.place = b.cell(self.place_type, b.constant(UNSET, "i64", width)) if self.has_position else ""
+        self.nan = (
+            b.cell(vector_type("b1", width), b.constant(0, "b1", width)) if self.tracks_nan else ""
+        )
+        self.place = (
+            b.cell(self.place_type, b.constant(UNSET, "i64", width)) if self.has_position else ""
+        )
 
     @property
     def tracks_nan(self) -> bool:
@@ -69,14 +76,24 @@ class Accumulator:
     def reset(self) -> None:
         self.put(self.b.constant(identity(self.op, self.ty), self.ty, self.width))
 
-    def add(self, value: str, mask: str | None, position: str = "", factors: tuple[str, str] | None = None) -> None:
-        """Takes one value a lane, in the lanes of the mask; `factors` are the two sides when the value is a product to be summed."""
+    def add(
+        self,
+        value: str,
+        mask: str | None,
+        position: str = "",
+        factors: tuple[str, str] | None = None,
+    ) -> None:
+        """Takes one value a lane, in the lanes of the mask; `factors` are the two sides when the
+        value is a product to be summed.
+        """
         if self.has_position:
             self.add_positioned(value, position, mask)
             return
         old = self.get()
         if factors is not None:
-            call = self.b.intrinsic(f"llvm.fma.{self.suffix()}", self.vt, *((self.vt, x) for x in (*factors, old)))
+            call = self.b.intrinsic(
+                f"llvm.fma.{self.suffix()}", self.vt, *((self.vt, x) for x in (*factors, old))
+            )
             new = self.b.here(call)
         else:
             new = self.combine(old, value)
@@ -103,11 +120,20 @@ class Accumulator:
         if self.op in ("min", "max") and is_float(self.ty):
             relation = "olt" if self.op == "min" else "ogt"
             return self.pick(self.b.here(f"fcmp {relation} {self.vt} {b}, {a}"), b, a)
-        table = {"sum": "add", "prod": "multiply", "min": "minimum", "max": "maximum", "any": "logical_or", "all": "logical_and"}
+        table = {
+            "sum": "add",
+            "prod": "multiply",
+            "min": "minimum",
+            "max": "maximum",
+            "any": "logical_or",
+            "all": "logical_and",
+        }
         return emit_op(self.b, table[self.op], [a, b], [self.ty, self.ty], self.ty, self.width)
 
     def better(self, new: str, old: str) -> str:
-        """Whether a value replaces another for argmin or argmax: nan wins, and the first nan stays."""
+        """Whether a value replaces another for argmin or argmax: nan wins, and the first nan
+        stays.
+        """
         x = Lanes(self.b, self.width, [], [self.ty], "b1")
         less = self.op == "argmin"
         if not is_float(self.ty):
@@ -120,12 +146,16 @@ class Accumulator:
     def add_positioned(self, value: str, position: str, mask: str | None) -> None:
         old = self.get()
         at = self.b.here(f"load {self.place_type}, ptr {self.place}")
-        unset = self.b.here(f"icmp eq {self.place_type} {at}, {self.b.constant(UNSET, 'i64', self.width)}")
+        unset = self.b.here(
+            f"icmp eq {self.place_type} {at}, {self.b.constant(UNSET, 'i64', self.width)}"
+        )
         take = self.b.here(f"or {vector_type('b1', self.width)} {self.better(value, old)}, {unset}")
         if mask is not None:
             take = self.b.here(f"and {vector_type('b1', self.width)} {take}, {mask}")
         self.put(self.pick(take, value, old))
-        self.b.do(f"store {self.place_type} {self.pick(take, position, at, self.place_type)}, ptr {self.place}")
+        self.b.do(
+            f"store {self.place_type} {self.pick(take, position, at, self.place_type)}, ptr {self.place}"
+        )
 
     def merge(self, other: Accumulator) -> None:
         """Takes everything another accumulator of the same width holds."""
@@ -133,7 +163,9 @@ class Accumulator:
         if self.tracks_nan:
             flags = vector_type("b1", self.width)
             seen = [self.b.here(f"load {flags}, ptr {a.nan}") for a in (self, other)]
-            self.b.do(f"store {flags} {self.b.here(f'or {flags} {seen[0]}, {seen[1]}')}, ptr {self.nan}")
+            self.b.do(
+                f"store {flags} {self.b.here(f'or {flags} {seen[0]}, {seen[1]}')}, ptr {self.nan}"
+            )
 
     # -- one number
 
@@ -150,22 +182,31 @@ class Accumulator:
 
     def across(self, value: str) -> str:
         scalar = LLVM_TYPES[self.ty]
-        name = {"sum": "add", "prod": "mul", "min": "min", "max": "max", "any": "or", "all": "and"}[self.op]
+        name = {"sum": "add", "prod": "mul", "min": "min", "max": "max", "any": "or", "all": "and"}[
+            self.op
+        ]
         if is_float(self.ty):
             if self.op in ("sum", "prod"):
                 start = self.b.constant(identity(self.op, self.ty), self.ty, 1)
                 call = self.b.intrinsic(
-                    f"llvm.vector.reduce.f{name}.{self.suffix()}", scalar, (scalar, start), (self.vt, value)
+                    f"llvm.vector.reduce.f{name}.{self.suffix()}",
+                    scalar,
+                    (scalar, start),
+                    (self.vt, value),
                 )
                 return self.b.here(call.replace("call", "call reassoc", 1))
-            call = self.b.intrinsic(f"llvm.vector.reduce.f{name}.{self.suffix()}", scalar, (self.vt, value))
+            call = self.b.intrinsic(
+                f"llvm.vector.reduce.f{name}.{self.suffix()}", scalar, (self.vt, value)
+            )
             return self.b.here(call.replace("call", "call nnan", 1))
         if self.op in ("min", "max") and self.ty != "b1":
             name = ("s" if is_signed(self.ty) else "u") + name
         elif self.ty == "b1":
             name = {"min": "and", "max": "or"}.get(name, name)
         suffix = self.suffix().replace("u", "i").replace("b1", "i1")
-        return self.b.here(self.b.intrinsic(f"llvm.vector.reduce.{name}.{suffix}", scalar, (self.vt, value)))
+        return self.b.here(
+            self.b.intrinsic(f"llvm.vector.reduce.{name}.{suffix}", scalar, (self.vt, value))
+        )
 
     def with_nan(self, value: str) -> str:
         flag = self.b.here(f"load {vector_type('b1', self.width)}, ptr {self.nan}")
@@ -173,7 +214,9 @@ class Accumulator:
             bits = self.b.here(f"bitcast <{self.width} x i1> {flag} to i{self.width}")
             flag = self.b.here(f"icmp ne i{self.width} {bits}, 0")
         nan = self.b.constant(math.nan, self.ty, 1)
-        return self.b.here(f"select i1 {flag}, {LLVM_TYPES[self.ty]} {nan}, {LLVM_TYPES[self.ty]} {value}")
+        return self.b.here(
+            f"select i1 {flag}, {LLVM_TYPES[self.ty]} {nan}, {LLVM_TYPES[self.ty]} {value}"
+        )
 
     def lanes_with_nan(self) -> str:
         """The value of every lane (each its own row), nan included."""
@@ -196,7 +239,9 @@ class Accumulator:
         return one.get(), self.b.here(f"load i64, ptr {one.place}")
 
     def merge_position(self, value: str, position: str) -> None:
-        """A scalar candidate: wins when better, or equal and earlier; a lane that saw nothing never wins."""
+        """A scalar candidate: wins when better, or equal and earlier; a lane that saw nothing
+        never wins.
+        """
         b = self.b
         old, at = self.get(), b.here(f"load i64, ptr {self.place}")
         x = Lanes(b, 1, [], [self.ty], "b1")
@@ -244,6 +289,8 @@ class Compensated:
         t = b.here(f"load {vt}, ptr {self.total}")
         e = b.here(f"load {vt}, ptr {self.error}")
         zero = b.constant(0.0, self.ty, self.width)
-        some = b.here(f"fcmp one {vt} {e}, {zero}")  # false for nan, and keeps -0 + 0 from losing its sign
+        some = b.here(
+            f"fcmp one {vt} {e}, {zero}"
+        )  # false for nan, and keeps -0 + 0 from losing its sign
         fixed = b.here(f"fadd {vt} {t}, {e}")
         return b.here(f"select {vector_type('b1', self.width)} {some}, {vt} {fixed}, {vt} {t}")

@@ -1,6 +1,7 @@
 """The frame: what the entry hands to kernels, eight bytes a slot.
 
-Slots hold sizes (exact integer expressions, computed once at entry), buffer addresses and scalar arguments. A kernel loads what it uses.
+Slots hold sizes (exact integer expressions, computed once at entry), buffer addresses and scalar
+arguments. A kernel loads what it uses.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Functions without a vector form: the C library's, lane by lane.
 
-A helper takes a vector, calls the scalar function for every lane and returns a vector; it is defined once in the module. Complex functions
-take and return two vectors; their C calling convention on x86-64 passes a double complex in two registers and a float complex in one.
+A helper takes a vector, calls the scalar function for every lane and returns a vector; it is
+defined once in the module. Complex functions take and return two vectors; their C calling
+convention on x86-64 passes a double complex in two registers and a float complex in one.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 from tailorbird.emit.builder import LLVM_TYPES, Builder
 
 NAMES = {
-    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
-    "arctan2": "atan2", "power": "pow",
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh",
+    "arctanh": "atanh", "arctan2": "atan2", "power": "pow",
 }  # fmt: skip
 
 
@@ -38,7 +39,10 @@ def call_library(b: Builder, op: str, ty: str, width: int, args: list[str]) -> s
         result = f"%v{k}"
     parameters = ", ".join(f"{vt} %x{j}" for j in range(len(args)))
     body = "\n".join(lines)
-    b.define(name, f"define internal {vt} @{name}({parameters}) noinline {{\n{body}\n  ret {vt} {result}\n}}\n")
+    b.define(
+        name,
+        f"define internal {vt} @{name}({parameters}) noinline {{\n{body}\n  ret {vt} {result}\n}}\n",
+    )
     return b.pure(f"call {vt} @{name}({', '.join(f'{vt} {a}' for a in args)})")
 
 
@@ -64,7 +68,10 @@ def _complex(b: Builder, op: str, ty: str, width: int, args: list[str]) -> str:
     lines.append(f"  %s0 = insertvalue {pair} poison, {vt} {re}, 0")
     lines.append(f"  %s1 = insertvalue {pair} %s0, {vt} {im}, 1")
     body = "\n".join(lines)
-    b.define(name, f"define internal {pair} @{name}({vt} %re, {vt} %im) noinline {{\n{body}\n  ret {pair} %s1\n}}\n")
+    b.define(
+        name,
+        f"define internal {pair} @{name}({vt} %re, {vt} %im) noinline {{\n{body}\n  ret {pair} %s1\n}}\n",
+    )
     both = b.pure(f"call {pair} @{name}({vt} {args[0]}, {vt} {args[1]})")
     return b.pure(f"extractvalue {pair} {both}, {0 if part == 're' else 1}")
 

@@ -1,6 +1,8 @@
-"""Loads and stores: scalar, contiguous, reversed, masked, gathered; complex ones as interleaved pairs.
+"""Loads and stores: scalar, contiguous, reversed, masked, gathered; complex ones as interleaved
+pairs.
 
-An address is the buffer's base plus one step for each axis, outermost first, so that the builder hoists what does not change.
+An address is the buffer's base plus one step for each axis, outermost first, so that the builder
+hoists what does not change.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ class Place:
 
 
 class Memory:
-    """Emits accesses for one kernel. `env` maps axes to counters; `vector` is the axis that lanes follow."""
+    """Emits accesses for one kernel. `env` maps axes to counters; `vector` is the axis that
+    lanes follow.
+    """
 
     def __init__(self, b: Builder, frame: Frame, written: set[str]) -> None:
         self.b = b
@@ -37,7 +41,12 @@ class Memory:
         self.width = 1
 
     def place(
-        self, buffer: Buffer, at: Position, lane: int, computed: list[tuple[str, int, Dim]], mask: str | None
+        self,
+        buffer: Buffer,
+        at: Position,
+        lane: int,
+        computed: list[tuple[str, int, Dim]],
+        mask: str | None,
     ) -> Place:
         """Where an access lies; `computed` terms are (register, width, stride)."""
         b = self.b
@@ -58,7 +67,9 @@ class Memory:
                 p = self.step(p, unit, self.scaled(register, step))
                 continue
             wide = self.scaled_lanes(register, step)
-            offsets = wide if offsets is None else b.pure(f"add nsw {self.lanes()} {offsets}, {wide}")
+            offsets = (
+                wide if offsets is None else b.pure(f"add nsw {self.lanes()} {offsets}, {wide}")
+            )
         if offsets is not None and stride != 0:
             along = self.scaled_lanes(b.iota(self.width), stride)
             offsets = b.pure(f"add nsw {self.lanes()} {offsets}, {along}")
@@ -106,7 +117,9 @@ class Memory:
         if part >= 0 and place.offsets is None and place.stride == 1:
             return self.load_pair(place, scalar, part, align, emit), w
         if place.offsets is None and place.stride == 1:
-            return self.from_memory(emit(self.contiguous(place.pointer, vt, scalar, align, place.mask)), ty, w), w
+            return self.from_memory(
+                emit(self.contiguous(place.pointer, vt, scalar, align, place.mask)), ty, w
+            ), w
         if place.offsets is None and place.stride == -1 and place.mask is None and part < 0:
             first = self.b.pure(f"getelementptr {scalar}, ptr {place.pointer}, i64 {1 - w}")
             raw = emit(f"load {vt}, ptr {first}, align {align}")
@@ -120,7 +133,9 @@ class Memory:
             return f"load {vt}, ptr {pointer}, align {align}"
         return self.masked_load(vt, scalar, self.width, pointer, mask, align)
 
-    def masked_load(self, vt: str, scalar: str, width: int, pointer: str, mask: str, align: int) -> str:
+    def masked_load(
+        self, vt: str, scalar: str, width: int, pointer: str, mask: str, align: int
+    ) -> str:
         return self.b.intrinsic(
             f"llvm.masked.load.{_suffix(scalar, width)}.p0",
             vt,
@@ -137,7 +152,9 @@ class Memory:
         if place.mask is None:
             text = f"load {wide}, ptr {place.pointer}, align {align}"
         else:
-            text = self.masked_load(wide, scalar, 2 * w, place.pointer, self.doubled(place.mask), align)
+            text = self.masked_load(
+                wide, scalar, 2 * w, place.pointer, self.doubled(place.mask), align
+            )
         raw = emit(text)  # type: ignore[operator]
         picks = ", ".join(f"i32 {2 * k + part}" for k in range(w))
         return self.b.pure(f"shufflevector {wide} {raw}, {wide} poison, <{w} x i32> <{picks}>")
@@ -145,7 +162,9 @@ class Memory:
     def doubled(self, mask: str) -> str:
         w = self.width
         picks = ", ".join(f"i32 {k // 2}" for k in range(2 * w))
-        return self.b.pure(f"shufflevector <{w} x i1> {mask}, <{w} x i1> poison, <{2 * w} x i32> <{picks}>")
+        return self.b.pure(
+            f"shufflevector <{w} x i1> {mask}, <{w} x i1> poison, <{2 * w} x i32> <{picks}>"
+        )
 
     def pointers(self, buffer: Buffer, place: Place, part: int, scalar: str) -> str:
         offsets = place.offsets
@@ -157,7 +176,9 @@ class Memory:
             p = self.b.pure(f"getelementptr {scalar}, <{self.width} x ptr> {p}, i64 {part}")
         return p
 
-    def gather(self, buffer: Buffer, place: Place, part: int, vt: str, scalar: str, align: int) -> str:
+    def gather(
+        self, buffer: Buffer, place: Place, part: int, vt: str, scalar: str, align: int
+    ) -> str:
         w = self.width
         return self.b.intrinsic(
             f"llvm.masked.gather.{_suffix(scalar, w)}.v{w}p0",
@@ -169,7 +190,9 @@ class Memory:
         )
 
     def half(self, pointer: str, scalar: str, part: int) -> str:
-        return self.b.pure(f"getelementptr {scalar}, ptr {pointer}, i64 1") if part == 1 else pointer
+        return (
+            self.b.pure(f"getelementptr {scalar}, ptr {pointer}, i64 1") if part == 1 else pointer
+        )
 
     def from_memory(self, register: str, ty: str, width: int) -> str:
         if ty != "b1":
@@ -186,7 +209,9 @@ class Memory:
             values = [self.to_byte(v, width) for v in values]
         if width == 1:
             for part, v in enumerate(values):
-                self.b.do(f"store {scalar} {v}, ptr {self.half(place.pointer, scalar, part)}, align {align}")
+                self.b.do(
+                    f"store {scalar} {v}, ptr {self.half(place.pointer, scalar, part)}, align {align}"
+                )
             return
         if place.stride == 1 and place.offsets is None:
             self.store_lanes(place, values, scalar, align)
@@ -209,7 +234,9 @@ class Memory:
         value, mask, count = values[0], place.mask, w
         if len(values) == 2:
             mixed = ", ".join(f"i32 {k // 2 + (w if k % 2 else 0)}" for k in range(2 * w))
-            value = self.b.pure(f"shufflevector {vt} {values[0]}, {vt} {values[1]}, <{2 * w} x i32> <{mixed}>")
+            value = self.b.pure(
+                f"shufflevector {vt} {values[0]}, {vt} {values[1]}, <{2 * w} x i32> <{mixed}>"
+            )
             vt, count = f"<{2 * w} x {scalar}>", 2 * w
             mask = self.doubled(mask) if mask else None
         if mask is None:

@@ -1,9 +1,12 @@
-"""A nest becomes one function: `void k(ptr %f, i64 %lo, i64 %hi, i64 %chunk)` over a range of its outermost axis.
+"""A nest becomes one function: `void k(ptr %f, i64 %lo, i64 %hi, i64 %chunk)` over a range of its
+outermost axis.
 
-Lanes follow the vector axis. If that is an inner axis, a row is folded across lanes; if it is a row axis, lanes are rows and folds stay in
-their lanes. The main loop runs `unroll` vectors at a time; what is left over runs one masked vector at a time.
+Lanes follow the vector axis. If that is an inner axis, a row is folded across lanes; if it is a row
+axis, lanes are rows and folds stay in their lanes. The main loop runs `unroll` vectors at a time;
+what is left over runs one masked vector at a time.
 
-A nest without rows that folds is cut into chunks whose partial results go to memory; `k_end` folds those and stores the results.
+A nest without rows that folds is cut into chunks whose partial results go to memory; `k_end` folds
+those and stores the results.
 """
 
 from __future__ import annotations
@@ -16,7 +19,21 @@ from tailorbird.emit.folds import Accumulator, Compensated
 from tailorbird.emit.frame import Frame
 from tailorbird.emit.memory import Memory
 from tailorbird.emit.ops import cast, emit_op, is_float
-from tailorbird.lower.kernel import Axis, Cell, Const, Ex, Fold, Index, Load, Nest, Op, Scalar, Size, Stage, Store
+from tailorbird.lower.kernel import (
+    Axis,
+    Cell,
+    Const,
+    Ex,
+    Fold,
+    Index,
+    Load,
+    Nest,
+    Op,
+    Scalar,
+    Size,
+    Stage,
+    Store,
+)
 
 BLOCK = 4096  # elements of a float sum between compensated additions
 Register = tuple[str, int]
@@ -45,7 +62,11 @@ class NestEmitter:
 
     def start(self) -> None:
         self.b = Builder(self.module)
-        written = {store.buffer.name for stage in self.nest.stages for store in [*stage.head, *stage.stores]}
+        written = {
+            store.buffer.name
+            for stage in self.nest.stages
+            for store in [*stage.head, *stage.stores]
+        }
         self.memory = Memory(self.b, self.frame, written)
         self.memory.vector, self.memory.width = self.s.vector, self.s.width
         self.cells: dict[str, dict[int, str]] = {}
@@ -98,7 +119,9 @@ class NestEmitter:
         low, high = self.bounds(vector)
         self.vector_loop(vector, low, high, self.row)
 
-    def vector_loop(self, axis: Axis, low: str, high: str, body: Callable[[list[int]], None]) -> None:
+    def vector_loop(
+        self, axis: Axis, low: str, high: str, body: Callable[[list[int]], None]
+    ) -> None:
         """Full steps of unroll * width, then masked vectors."""
         b, width, unroll = self.b, self.s.width, self.s.unroll
         step = width * unroll
@@ -118,7 +141,9 @@ class NestEmitter:
 
     def lane_mask(self, i: str, high: str) -> str:
         w = self.s.width
-        call = self.b.intrinsic(f"llvm.get.active.lane.mask.v{w}i1.i64", f"<{w} x i1>", ("i64", i), ("i64", high))
+        call = self.b.intrinsic(
+            f"llvm.get.active.lane.mask.v{w}i1.i64", f"<{w} x i1>", ("i64", i), ("i64", high)
+        )
         return self.b.pure(call)
 
     def row(self, lanes: list[int]) -> None:
@@ -141,16 +166,26 @@ class NestEmitter:
 
     def stage_in_lanes(self, stage: Stage, lanes: list[int]) -> None:
         width = self.s.width if self.lanes_are_rows else 1
-        sums = {(fold.cell.name, lane): Accumulator(self.b, fold, width) for fold in stage.folds for lane in lanes}
+        sums = {
+            (fold.cell.name, lane): Accumulator(self.b, fold, width)
+            for fold in stage.folds
+            for lane in lanes
+        }
 
         def body() -> None:
             for lane in lanes:
                 for fold in stage.folds:
-                    position = self.widened(fold.position, lane, "i64", width) if fold.position is not None else ""
+                    position = (
+                        self.widened(fold.position, lane, "i64", width)
+                        if fold.position is not None
+                        else ""
+                    )
                     value = self.widened(fold.value, lane, fold.value.ty, width)
                     sums[fold.cell.name, lane].add(value, None, position)
                     if self.nest.scan:
-                        self.cells.setdefault(fold.cell.name, {})[lane] = sums[fold.cell.name, lane].get()
+                        self.cells.setdefault(fold.cell.name, {})[lane] = sums[
+                            fold.cell.name, lane
+                        ].get()
                 for store in stage.stores:
                     self.store(store, lane)
 
@@ -190,20 +225,31 @@ class NestEmitter:
         accumulators, totals = self.open_folds(stage)
         self.across(stage, accumulators, totals)
         for fold in stage.folds:
-            value, position = self.close_fold(fold, accumulators[fold.cell.name], totals.get(fold.cell.name))
+            value, position = self.close_fold(
+                fold, accumulators[fold.cell.name], totals.get(fold.cell.name)
+            )
             self.cells[fold.cell.name] = {0: position or self.settled(fold, value, 1)}
 
-    def open_folds(self, stage: Stage) -> tuple[dict[str, list[Accumulator]], dict[str, Compensated]]:
+    def open_folds(
+        self, stage: Stage
+    ) -> tuple[dict[str, list[Accumulator]], dict[str, Compensated]]:
         unroll = self.s.unroll
         accumulators = {}
         totals = {}
         for fold in stage.folds:
-            accumulators[fold.cell.name] = [Accumulator(self.b, fold, self.s.width) for _ in range(unroll)]
+            accumulators[fold.cell.name] = [
+                Accumulator(self.b, fold, self.s.width) for _ in range(unroll)
+            ]
             if fold.op == "sum" and is_float(fold.value.ty):
                 totals[fold.cell.name] = Compensated(self.b, fold.value.ty, self.s.width)
         return accumulators, totals
 
-    def across(self, stage: Stage, accumulators: dict[str, list[Accumulator]], totals: dict[str, Compensated]) -> None:
+    def across(
+        self,
+        stage: Stage,
+        accumulators: dict[str, list[Accumulator]],
+        totals: dict[str, Compensated],
+    ) -> None:
         """The loops of a stage: other inner axes, then blocks, then vectors."""
         (vector,) = (a for a in self.nest.inner if a.name == self.s.vector)
         others = [a for a in self.nest.inner if a is not vector]
@@ -243,7 +289,9 @@ class NestEmitter:
             todo = todo[:half] + todo[2 * half :]
         return todo[0]
 
-    def close_fold(self, fold: Fold, accumulators: list[Accumulator], total: Compensated | None) -> Register | tuple[str, str]:
+    def close_fold(
+        self, fold: Fold, accumulators: list[Accumulator], total: Compensated | None
+    ) -> Register | tuple[str, str]:
         if total is not None:
             accumulators[0].put(total.result())
             return accumulators[0].reduced()
@@ -256,9 +304,16 @@ class NestEmitter:
 
     def accumulate(self, fold: Fold, accumulator: Accumulator, lane: int) -> None:
         width = self.s.width
-        position = self.widened(fold.position, lane, "i64", width) if fold.position is not None else ""
+        position = (
+            self.widened(fold.position, lane, "i64", width) if fold.position is not None else ""
+        )
         product = fold.value
-        if fold.op == "sum" and is_float(fold.value.ty) and isinstance(product, Op) and product.op == "multiply":
+        if (
+            fold.op == "sum"
+            and is_float(fold.value.ty)
+            and isinstance(product, Op)
+            and product.op == "multiply"
+        ):
             left, right = (self.widened(x, lane, product.ty, width) for x in product.args)
             accumulator.add("", self.mask, factors=(left, right))
             return
@@ -273,7 +328,8 @@ class NestEmitter:
             accumulators, totals = self.open_folds(stage)
             self.across(stage, accumulators, totals)
             closed = {
-                f.cell.name: self.close_fold(f, accumulators[f.cell.name], totals.get(f.cell.name)) for f in stage.folds
+                f.cell.name: self.close_fold(f, accumulators[f.cell.name], totals.get(f.cell.name))
+                for f in stage.folds
             }
         else:
             ones = {f.cell.name: Accumulator(self.b, f, 1) for f in stage.folds}
@@ -308,7 +364,9 @@ class NestEmitter:
         b = self.b
         ones = {f.cell.name: Accumulator(b, f, 1) for f in stage.folds}
         totals = {
-            f.cell.name: Compensated(b, f.value.ty, 1) for f in stage.folds if f.op == "sum" and is_float(f.value.ty)
+            f.cell.name: Compensated(b, f.value.ty, 1)
+            for f in stage.folds
+            if f.op == "sum" and is_float(f.value.ty)
         }
         with b.loop("0", "%hi") as chunk:
             for fold in stage.folds:
@@ -320,13 +378,17 @@ class NestEmitter:
                 if fold.cell.name in totals:
                     totals[fold.cell.name].add(value)
                 elif one.has_position:
-                    one.merge_position(value, b.here(f"load i64, ptr {self.partial(fold, chunk, '.at')}"))
+                    one.merge_position(
+                        value, b.here(f"load i64, ptr {self.partial(fold, chunk, '.at')}")
+                    )
                 else:
                     one.add(value, None)
         for fold in stage.folds:
             one = ones[fold.cell.name]
             if fold.cell.name in totals:
-                self.cells[fold.cell.name] = {0: self.settled(fold, totals[fold.cell.name].result(), 1)}
+                self.cells[fold.cell.name] = {
+                    0: self.settled(fold, totals[fold.cell.name].result(), 1)
+                }
             else:
                 value, position = one.reduced()
                 self.cells[fold.cell.name] = {0: position or value}
@@ -349,7 +411,9 @@ class NestEmitter:
             if isinstance(x, Op):
                 answer = any(self.follows_lanes(a) for a in x.args)
             elif isinstance(x, Load):
-                answer = x.at.stride(self.s.vector) != 0 or any(self.follows_lanes(t) for t, _ in x.computed)
+                answer = x.at.stride(self.s.vector) != 0 or any(
+                    self.follows_lanes(t) for t, _ in x.computed
+                )
             elif isinstance(x, Index):
                 answer = x.axis == self.s.vector
             else:
@@ -365,7 +429,9 @@ class NestEmitter:
         return self.memo[key]
 
     def varies(self, x: Ex) -> bool:
-        return self.s.unroll > 1 and (self.follows_lanes(x) or isinstance(x, Cell) or self.s.width == 1)
+        return self.s.unroll > 1 and (
+            self.follows_lanes(x) or isinstance(x, Cell) or self.s.width == 1
+        )
 
     def compute(self, x: Ex, lane: int) -> Register:
         b = self.b
@@ -394,7 +460,9 @@ class NestEmitter:
         if self.s.width == 1:
             return base, 1
         w = self.s.width
-        return self.b.pure(f"add nsw <{w} x i64> {self.b.splat(base, 'i64', w)}, {self.b.iota(w)}"), w
+        return self.b.pure(
+            f"add nsw <{w} x i64> {self.b.splat(base, 'i64', w)}, {self.b.iota(w)}"
+        ), w
 
     def load(self, x: Load, lane: int) -> Register:
         computed = [(*self.value(t, lane), stride) for t, stride in x.computed]
@@ -406,7 +474,8 @@ class NestEmitter:
         width = max(w for _, w in values)
         types = [a.ty for a in x.args]
         args = [
-            r if w == width else self.b.splat(r, ty, width) for (r, w), ty in zip(values, types, strict=True)
+            r if w == width else self.b.splat(r, ty, width)
+            for (r, w), ty in zip(values, types, strict=True)
         ]
         if x.op == "cast":
             return cast(self.b, args[0], types[0], x.ty, width), width
@@ -420,5 +489,3 @@ class NestEmitter:
         for x in store.value:
             values.append(self.widened(x, lane, x.ty, width))
         self.memory.store(store.buffer, place, values, width)
-
-

@@ -1,8 +1,9 @@
 """The table from map to LLVM code, by op and by kind of type.
 
-Each row is a function of `Lanes`: the builder, the width, the operands' registers and types, and the result's type. Semantics are NumPy's:
-integers wrap, division by zero gives 0 for integers, shifts past the width give 0 or the sign, nan is carried by maximum and minimum,
-remainders have the divisor's sign.
+Each row is a function of `Lanes`: the builder, the width, the operands' registers and types, and
+the result's type. Semantics are NumPy's: integers wrap, division by zero gives 0 for integers,
+shifts past the width give 0 or the sign, nan is carried by maximum and minimum, remainders have the
+divisor's sign.
 """
 
 from __future__ import annotations
@@ -15,7 +16,19 @@ from tailorbird.emit.builder import LLVM_TYPES, Builder, vector_type
 from tailorbird.emit.libm import call_library
 from tailorbird.emit.vmath import VECTOR_MATH, emit_math
 
-BITS = {"b1": 1, "i8": 8, "u8": 8, "i16": 16, "u16": 16, "i32": 32, "u32": 32, "i64": 64, "u64": 64, "f32": 32, "f64": 64}
+BITS = {
+    "b1": 1,
+    "i8": 8,
+    "u8": 8,
+    "i16": 16,
+    "u16": 16,
+    "i32": 32,
+    "u32": 32,
+    "i64": 64,
+    "u64": 64,
+    "f32": 32,
+    "f64": 64,
+}
 
 
 @dataclass(slots=True)
@@ -43,10 +56,14 @@ class Lanes:
 
     def intrinsic(self, name: str, *args: str, ty: str | None = None) -> str:
         vt = self.vt(ty)
-        return self.pure(self.b.intrinsic(f"llvm.{name}.{self.suffix(ty)}", vt, *((vt, a) for a in args)))
+        return self.pure(
+            self.b.intrinsic(f"llvm.{name}.{self.suffix(ty)}", vt, *((vt, a) for a in args))
+        )
 
     def select(self, condition: str, a: str, b: str, ty: str | None = None) -> str:
-        return self.pure(f"select {self.vt('b1')} {condition}, {self.vt(ty)} {a}, {self.vt(ty)} {b}")
+        return self.pure(
+            f"select {self.vt('b1')} {condition}, {self.vt(ty)} {a}, {self.vt(ty)} {b}"
+        )
 
     def fcmp(self, relation: str, a: str, b: str) -> str:
         return self.pure(f"fcmp {relation} {self.vt()} {a}, {b}")
@@ -84,7 +101,11 @@ def _arithmetic(float_op: str, int_op: str, bool_op: str) -> Callable[[Lanes], s
 def _negative(x: Lanes) -> str:
     if is_float(x.types[0]):
         return x.pure(f"fneg {x.vt()} {x.args[0]}")
-    return x.pure(f"sub {x.vt()} zeroinitializer, {x.args[0]}" if x.width > 1 else f"sub {x.vt()} 0, {x.args[0]}")
+    return x.pure(
+        f"sub {x.vt()} zeroinitializer, {x.args[0]}"
+        if x.width > 1
+        else f"sub {x.vt()} 0, {x.args[0]}"
+    )
 
 
 def _absolute(x: Lanes) -> str:
@@ -92,7 +113,9 @@ def _absolute(x: Lanes) -> str:
         return x.intrinsic("fabs", x.args[0])
     if not is_signed(x.types[0]):
         return x.args[0]
-    return x.pure(x.b.intrinsic(f"llvm.abs.{x.suffix()}", x.vt(), (x.vt(), x.args[0]), ("i1", "false")))
+    return x.pure(
+        x.b.intrinsic(f"llvm.abs.{x.suffix()}", x.vt(), (x.vt(), x.args[0]), ("i1", "false"))
+    )
 
 
 def _sign(x: Lanes) -> str:
@@ -333,7 +356,9 @@ def _index_wrap(x: Lanes) -> str:
     return _remainder(x)
 
 
-def _fold_back(period_from: Callable[[Lanes], str], mirror_from: Callable[[Lanes, str], str]) -> Callable[[Lanes], str]:
+def _fold_back(
+    period_from: Callable[[Lanes], str], mirror_from: Callable[[Lanes, str], str]
+) -> Callable[[Lanes], str]:
     def emit(x: Lanes) -> str:
         period = x.intrinsic("smax", period_from(x), x.const(1))
         m = _remainder(Lanes(x.b, x.width, [x.args[0], period], ["i64", "i64"], "i64"))
@@ -347,8 +372,12 @@ def _twice(x: Lanes, less: int) -> str:
     return x.pure(f"sub {x.vt()} {doubled}, {x.const(less)}") if less else doubled
 
 
-_index_reflect = _fold_back(lambda x: _twice(x, 2), lambda x, m: x.pure(f"sub {x.vt()} {_twice(x, 2)}, {m}"))
-_index_symmetric = _fold_back(lambda x: _twice(x, 0), lambda x, m: x.pure(f"sub {x.vt()} {_twice(x, 1)}, {m}"))
+_index_reflect = _fold_back(
+    lambda x: _twice(x, 2), lambda x, m: x.pure(f"sub {x.vt()} {_twice(x, 2)}, {m}")
+)
+_index_symmetric = _fold_back(
+    lambda x: _twice(x, 0), lambda x, m: x.pure(f"sub {x.vt()} {_twice(x, 1)}, {m}")
+)
 
 
 def _intrinsic(name: str) -> Callable[[Lanes], str]:
@@ -425,7 +454,11 @@ def cast(b: Builder, register: str, source: str, target: str, width: int) -> str
     vt, wt = vector_type(source, width), vector_type(target, width)
     if target == "b1":
         zero = b.constant(0, source, width)
-        compare = f"fcmp une {vt} {register}, {zero}" if is_float(source) else f"icmp ne {vt} {register}, {zero}"
+        compare = (
+            f"fcmp une {vt} {register}, {zero}"
+            if is_float(source)
+            else f"icmp ne {vt} {register}, {zero}"
+        )
         return b.pure(compare)
     if is_float(source):
         return _from_float(b, register, source, target, width)
@@ -440,7 +473,9 @@ def cast(b: Builder, register: str, source: str, target: str, width: int) -> str
 
 
 def _from_float(b: Builder, register: str, source: str, target: str, width: int) -> str:
-    """Out-of-range values are undefined in C; these are the instructions NumPy's loops compile to."""
+    """Out-of-range values are undefined in C; these are the instructions NumPy's loops compile
+    to.
+    """
     vt, wt = vector_type(source, width), vector_type(target, width)
     if is_float(target):
         return b.pure(f"{'fpext' if target == 'f64' else 'fptrunc'} {vt} {register} to {wt}")
@@ -451,6 +486,8 @@ def _from_float(b: Builder, register: str, source: str, target: str, width: int)
         high = b.pure(f"xor {wt} {high}, {b.constant(-(2**63), 'i64', width)}")
         low = b.pure(f"fptosi {vt} {register} to {wt}")
         return b.pure(f"select {vector_type('b1', width)} {large}, {wt} {high}, {wt} {low}")
-    through = {"u32": "i64", "i8": "i32", "i16": "i32", "u8": "i32", "u16": "i32"}.get(target, target)
+    through = {"u32": "i64", "i8": "i32", "i16": "i32", "u8": "i32", "u16": "i32"}.get(
+        target, target
+    )
     whole = b.pure(f"fptosi {vt} {register} to {vector_type(through, width)}")
     return cast(b, whole, through, target, width)

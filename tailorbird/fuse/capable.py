@@ -1,7 +1,7 @@
 """Which maps are generated, and which are left to NumPy as a call between kernels.
 
-A map that no vector form is worth writing for, or whose errors depend on data (a negative integer exponent raises), is not inlined:
-it becomes a step that calls NumPy. `explain` names it.
+A map that no vector form is worth writing for, or whose errors depend on data (a negative integer
+exponent raises), is not inlined: it becomes a step that calls NumPy. `explain` names it.
 """
 
 from __future__ import annotations
@@ -9,10 +9,41 @@ from __future__ import annotations
 from tailorbird.ir.node import Node, type_of
 from tailorbird.ir.ops import OPS
 
-LEFT_TO_NUMPY = frozenset("gcd lcm nextafter spacing ldexp".split())
+LEFT_TO_NUMPY = frozenset(["gcd", "lcm", "nextafter", "spacing", "ldexp"])
 COMPLEX = frozenset(
-    """add subtract multiply divide negative conjugate absolute equal not_equal where cast real imag isnan isinf isfinite
-    exp log sqrt sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh""".split()
+    [
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "negative",
+        "conjugate",
+        "absolute",
+        "equal",
+        "not_equal",
+        "where",
+        "cast",
+        "real",
+        "imag",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "exp",
+        "log",
+        "sqrt",
+        "sin",
+        "cos",
+        "tan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "arcsin",
+        "arccos",
+        "arctan",
+        "arcsinh",
+        "arccosh",
+        "arctanh",
+    ]
 )
 
 

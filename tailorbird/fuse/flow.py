@@ -1,8 +1,9 @@
 """How an index travels: reading a node's result here means reading its operands there.
 
-A `Position` is one index along one axis of a value, as an exact expression over the axes of the loop nest around it:
-`offset + sum(axis * stride)`, plus terms that are not affine (a gather, a clamp). Because positions are algebra, views, transposes,
-flips, diagonals and broadcasts cost nothing: they are composed here and never seen again.
+A `Position` is one index along one axis of a value, as an exact expression over the axes of the
+loop nest around it: `offset + sum(axis * stride)`, plus terms that are not affine (a gather, a
+clamp). Because positions are algebra, views, transposes, flips, diagonals and broadcasts cost
+nothing: they are composed here and never seen again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from tailorbird.ir.ops import OPS
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """An index that must be computed: `load` of an integer value, or `wrap`, `clamp`, `reflect`, `symmetric` of a position."""
+    """An index that must be computed: `load` of an integer value, or `wrap`, `clamp`, `reflect`,
+    `symmetric` of a position.
+    """
 
     kind: str
     value: Value | None
@@ -109,7 +112,9 @@ PAD_TERMS = {"edge": "clamp", "wrap": "wrap", "reflect": "reflect", "symmetric":
 def _pad_index(node: Node, index: Index) -> Index:
     kind = PAD_TERMS[node.attrs["mode"]]
     out = []
-    for (before, after), extent, p in zip(node.attrs["width"], type_of(node.inputs[0]).shape, index, strict=True):
+    for (before, after), extent, p in zip(
+        node.attrs["width"], type_of(node.inputs[0]).shape, index, strict=True
+    ):
         if before == 0 and after == 0:
             out.append(p)
             continue
@@ -173,4 +178,3 @@ def reduced_operand(node: Node, rows: Index, inner: Index) -> Index:
     folded = list(inner)
     rank = type_of(node.inputs[0]).rank
     return tuple(folded.pop(0) if k in axis else rest.pop(0) for k in range(rank))
-

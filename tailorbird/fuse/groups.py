@@ -1,14 +1,18 @@
 """Greedy fusion: maps and reductions that share a domain become one group.
 
-Some values must be in memory (`stored`): results, reductions, and what a step that is not a loop nest reads. Every other map is
-inlined where it is used, at whatever index. A stored value joins the latest group that has its domain, that already holds or
-shares what it reads, and that runs no earlier than everything it needs.
+Some values must be in memory (`stored`): results, reductions, and what a step that is not a loop
+nest reads. Every other map is inlined where it is used, at whatever index. A stored value joins the
+latest group that has its domain, that already holds or shares what it reads, and that runs no
+earlier than everything it needs.
 
 Invariants:
-- A group has one domain (a shape). Once a reduction has joined, its kept axes are the group's `rows`; each row runs level by level,
-  and a member reads another member only at the row (and, for a map, the point) where that one was made.
-- A reduction of everything (`rows == ()`) ends its group for its readers: they need the whole array to be folded first.
-- A map inlined in several groups, or at several indices, is stored instead when that is cheaper (`RECOMPUTE`).
+- A group has one domain (a shape). Once a reduction has joined, its kept axes are the group's
+  `rows`; each row runs level by level, and a member reads another member only at the row (and, for
+  a map, the point) where that one was made.
+- A reduction of everything (`rows == ()`) ends its group for its readers: they need the whole array
+  to be folded first.
+- A map inlined in several groups, or at several indices, is stored instead when that is cheaper
+  (`RECOMPUTE`).
 """
 
 from __future__ import annotations
@@ -19,15 +23,26 @@ from typing import Any
 from tailorbird.fuse.capable import folds
 from tailorbird.fuse.flow import ZERO, Index, along, inlines, operands_at, reduced_operand
 from tailorbird.ir.expr import Dim
-from tailorbird.ir.node import Graph, Node, Operand, Value, identity_view, leaves, map_leaves, type_of
+from tailorbird.ir.node import (
+    Graph,
+    Node,
+    Operand,
+    Value,
+    identity_view,
+    leaves,
+    map_leaves,
+    type_of,
+)
 from tailorbird.ir.ops import OPS
 
 # Rough instructions for one element; what is not named costs 1.
 COSTS = {
-    "divide": 4, "sqrt": 4, "floor_divide": 8, "remainder": 8, "fmod": 20, "exp": 12, "exp2": 12, "expm1": 14, "log": 14,
-    "log2": 14, "log10": 14, "log1p": 16, "sin": 18, "cos": 18, "tan": 24, "tanh": 16, "sinh": 18, "cosh": 18, "arcsin": 20,
-    "arccos": 20, "arctan": 18, "arctan2": 26, "arcsinh": 24, "arccosh": 24, "arctanh": 24, "power": 40, "hypot": 10, "cbrt": 20,
-    "erf": 24, "logaddexp": 30, "logaddexp2": 30, "take": 4, "pad": 4, "read": 0, "reshape": 0, "cast": 1, "full": 0,
+    "divide": 4, "sqrt": 4, "floor_divide": 8, "remainder": 8, "fmod": 20, "exp": 12, "exp2": 12,
+    "expm1": 14, "log": 14, "log2": 14, "log10": 14, "log1p": 16, "sin": 18, "cos": 18, "tan": 24,
+    "tanh": 16, "sinh": 18, "cosh": 18, "arcsin": 20, "arccos": 20, "arctan": 18, "arctan2": 26,
+    "arcsinh": 24, "arccosh": 24, "arctanh": 24, "power": 40, "hypot": 10, "cbrt": 20, "erf": 24,
+    "logaddexp": 30, "logaddexp2": 30, "take": 4, "pad": 4, "read": 0, "reshape": 0, "cast": 1,
+    "full": 0,
 }  # fmt: skip
 RECOMPUTE = 8  # storing and loading an element costs about this much
 MEMBERS = 24
@@ -51,7 +66,9 @@ class Group:
 
 @dataclass(eq=False)
 class Single:
-    """A node that is a step of its own: a contraction, a scan, a concatenation, a write, an opaque call."""
+    """A node that is a step of its own: a contraction, a scan, a concatenation, a write, an
+    opaque call.
+    """
 
     node: Node
 
@@ -116,13 +133,18 @@ def must_store(graph: Graph) -> set[Value]:
             stored |= {
                 x
                 for k, x in enumerate(node.inputs)
-                if isinstance(x, Value) and x.node is not None and (not parts or not inlines(x.node)) and _needs_memory(node, k, x)
+                if isinstance(x, Value)
+                and x.node is not None
+                and (not parts or not inlines(x.node))
+                and _needs_memory(node, k, x)
             }
     return stored
 
 
 def _needs_memory(node: Node, position: int, x: Value) -> bool:
-    """A contraction reads a plain view of something stored as it lies; other readers need the value itself."""
+    """A contraction reads a plain view of something stored as it lies; other readers need the
+    value itself.
+    """
     if node.op in ("matmul",) and x.node is not None and x.node.op == "read":
         base = x.node.inputs[0]
         return not (isinstance(base, Value) and (base.node is None or not inlines(base.node)))
@@ -175,7 +197,11 @@ class _Planner:
             if found is None:
                 continue
             level, reads, visited = found
-            shares = not group.members or bool(reads & group.reads) or any(m in reads for m in group.members)
+            shares = (
+                not group.members
+                or bool(reads & group.reads)
+                or any(m in reads for m in group.members)
+            )
             if not shares or len(group.members) >= MEMBERS:
                 continue
             group.members.append(value)
@@ -193,7 +219,9 @@ class _Planner:
     def fits(
         self, value: Value, group: Group
     ) -> list[tuple[tuple[int, ...] | None, Index, list[tuple[Operand, Index]]]]:
-        """The ways a value's shape fits a group: (rows it needs, where it is stored, what it reads)."""
+        """The ways a value's shape fits a group: (rows it needs, where it is stored, what it
+        reads).
+        """
         node = value.node
         assert node is not None
         axes = group.axes
@@ -208,7 +236,9 @@ class _Planner:
                 index = tuple(axes[k] if k in rows else ZERO for k in range(len(axes)))
             else:
                 index = tuple(axes[k] for k in rows)
-            operand = reduced_operand(node, tuple(axes[k] for k in rows), tuple(axes[k] for k in folded))
+            operand = reduced_operand(
+                node, tuple(axes[k] for k in rows), tuple(axes[k] for k in folded)
+            )
             return [(rows, index, [(node.inputs[0], operand)])]
         ways: list[tuple[tuple[int, ...] | None, Index, list[tuple[Operand, Index]]]] = []
         shape = value.type.shape
@@ -228,7 +258,9 @@ class _Planner:
     def explore(
         self, roots: list[tuple[Operand, Index]], group: Group, position: int
     ) -> tuple[int, set[Value], list[tuple[Value, Index]]] | None:
-        """Walks what a value reads: its level in the group, the memory it reads, the maps it inlines. None: not legal here."""
+        """Walks what a value reads: its level in the group, the memory it reads, the maps it
+        inlines. None: not legal here.
+        """
         level = 0
         reads: set[Value] = set()
         visited: dict[tuple[Value, Index], None] = {}
@@ -265,7 +297,9 @@ class _Planner:
         return self.place[x]
 
     def worth_storing(self) -> set[Value]:
-        """Inlined maps that several groups, or several indices, would compute again at too high a price."""
+        """Inlined maps that several groups, or several indices, would compute again at too high
+        a price.
+        """
         out = set()
         for value, uses in self.uses.items():
             places = {position for position, _ in uses}

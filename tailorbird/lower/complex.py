@@ -1,7 +1,7 @@
 """Complex arithmetic as pairs of real expressions, in NumPy's own formulas.
 
-Sums and products are spelt out; quotients follow Smith's method as NumPy does; functions call the C library's complex functions lane
-by lane (`cexp`, `clog`, ...), which is what NumPy calls too.
+Sums and products are spelt out; quotients follow Smith's method as NumPy does; functions call the C
+library's complex functions lane by lane (`cexp`, `clog`, ...), which is what NumPy calls too.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from tailorbird.lower.kernel import PART, Ex, Op, const
 
 Parts = tuple[Ex, ...]
 LIBRARY = {
-    "exp": "cexp", "log": "clog", "sqrt": "csqrt", "sin": "csin", "cos": "ccos", "tan": "ctan", "sinh": "csinh", "cosh": "ccosh",
-    "tanh": "ctanh", "arcsin": "casin", "arccos": "cacos", "arctan": "catan", "arcsinh": "casinh", "arccosh": "cacosh",
-    "arctanh": "catanh",
+    "exp": "cexp", "log": "clog", "sqrt": "csqrt", "sin": "csin", "cos": "ccos", "tan": "ctan",
+    "sinh": "csinh", "cosh": "ccosh", "tanh": "ctanh", "arcsin": "casin", "arccos": "cacos",
+    "arctan": "catan", "arcsinh": "casinh", "arccosh": "cacosh", "arctanh": "catanh",
 }  # fmt: skip
 
 
@@ -36,7 +36,9 @@ def _multiply(ty: str, a: Parts, b: Parts) -> Parts:
 
 
 def _divide(ty: str, a: Parts, b: Parts) -> Parts:
-    """Smith's quotient; the larger part of the divisor decides, and 0/0 divides by both parts, as NumPy does."""
+    """Smith's quotient; the larger part of the divisor decides, and 0/0 divides by both parts,
+    as NumPy does.
+    """
 
     def f(op: str, *xs: Ex) -> Ex:
         return Op(op, xs, "b1" if op in ("greater_equal", "equal", "logical_and") else ty)

@@ -1,7 +1,8 @@
 """Values to expressions: what a graph value is at one index, in terms of loads and maps.
 
-In: an operand and an index (positions over the nest's axes). Out: one expression, or a pair (real, imaginary) for complex types.
-The same value at the same index gives the same expression object, so sharing in the graph stays sharing in the kernel.
+In: an operand and an index (positions over the nest's axes). Out: one expression, or a pair (real,
+imaginary) for complex types. The same value at the same index gives the same expression object, so
+sharing in the graph stays sharing in the kernel.
 """
 
 from __future__ import annotations
@@ -61,9 +62,13 @@ def convert(parts: Parts, source: str, target: str) -> Parts:
 
 
 class Inliner:
-    """Builds expressions for one nest. `resolve` says how a stored value is read: a cell, a load, or None to inline it."""
+    """Builds expressions for one nest. `resolve` says how a stored value is read: a cell, a
+    load, or None to inline it.
+    """
 
-    def __init__(self, resolve: Callable[[Value, Index], Parts | None], scalars: dict[Value, str]) -> None:
+    def __init__(
+        self, resolve: Callable[[Value, Index], Parts | None], scalars: dict[Value, str]
+    ) -> None:
         self.resolve = resolve
         self.scalars = scalars
         self.memo: dict[tuple[Value, Index], Parts] = {}
@@ -114,7 +119,9 @@ class Inliner:
         else:
             dtypes, _ = result_dtype(node.op, tuple(type_of(x) for x in node.inputs))
             types = [SHORT[d.name] for d in dtypes]
-        args = [self.as_type(x, at, ty) for x, at, ty in zip(node.inputs, places, types, strict=True)]
+        args = [
+            self.as_type(x, at, ty) for x, at, ty in zip(node.inputs, places, types, strict=True)
+        ]
         if any(is_complex(ty) for ty in types):
             return pairs.apply(node.op, args, types, result)
         return (Op(node.op, tuple(a for (a,) in args), result),)
@@ -135,7 +142,9 @@ class Inliner:
         work = "i64" if ty == "b1" else scalar_type
         first = self.as_type(start, (), work)[0]
         wide = "i64" if work[0] in "iu" else "f64"
-        second = Op("add", (self.as_type(start, (), wide)[0], self.as_type(step, (), wide)[0]), wide)
+        second = Op(
+            "add", (self.as_type(start, (), wide)[0], self.as_type(step, (), wide)[0]), wide
+        )
         delta = Op("subtract", (convert((second,), wide, work)[0], first), work)
         product = Op("multiply", (convert((i,), "i64", work)[0], delta), work)
         total: Parts = (Op("add", (first, product), work),)

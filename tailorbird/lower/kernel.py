@@ -1,10 +1,11 @@
 """The form kernels take: index expressions over loop axes, inside nests of stages.
 
-A `Nest` loops over its `rows`; for every row it runs its `stages` in order. A stage loops over the inner axes and, at each point,
-stores and folds; a fold leaves one scalar a row in a cell that later stages read. Everything a loop needs to know about memory is
-a `Position`: element offset = constant + sum of axis * stride, all exact integer expressions, so that contiguity, broadcasting
-and collapsing of axes are questions about algebra and not about shapes. Indices that are computed (a gather, a wrapped or
-clamped index) come as expressions in `Load.computed`.
+A `Nest` loops over its `rows`; for every row it runs its `stages` in order. A stage loops over the
+inner axes and, at each point, stores and folds; a fold leaves one scalar a row in a cell that later
+stages read. Everything a loop needs to know about memory is a `Position`: element offset = constant
++ sum of axis * stride, all exact integer expressions, so that contiguity, broadcasting and
+collapsing of axes are questions about algebra and not about shapes. Indices that are computed (a
+gather, a wrapped or clamped index) come as expressions in `Load.computed`.
 
 Complex values are pairs of real expressions from here on; see `complex.py`.
 """
@@ -35,7 +36,9 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Memory: `role` is param, result, array (a NumPy array held during the call), temp (arena) or cell (one scalar)."""
+    """Memory: `role` is param, result, array (a NumPy array held during the call), temp (arena)
+    or cell (one scalar).
+    """
 
     name: str
     ty: str
@@ -121,7 +124,9 @@ class Cell(Ex):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Op(Ex):
-    """A map: arithmetic, comparison, select, cast or function; `op` is an op of the graph or a name in `emit/ops.py`."""
+    """A map: arithmetic, comparison, select, cast or function; `op` is an op of the graph or a
+    name in `emit/ops.py`.
+    """
 
     op: str
     args: tuple[Ex, ...]
@@ -150,7 +155,9 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """cell = op over the stage's points; `argmin` and `argmax` fold (value, position) and leave the position."""
+    """cell = op over the stage's points; `argmin` and `argmax` fold (value, position) and leave
+    the position.
+    """
 
     cell: Cell
     op: str
@@ -160,7 +167,9 @@ class Fold:
 
 @dataclass(slots=True)
 class Stage:
-    """First `head` stores, once a row; then loops over the nest's inner axes with `stores` and `folds` at every point."""
+    """First `head` stores, once a row; then loops over the nest's inner axes with `stores` and
+    `folds` at every point.
+    """
 
     head: list[Store] = field(default_factory=list)
     stores: list[Store] = field(default_factory=list)
@@ -173,7 +182,9 @@ class Stage:
 
 @dataclass(slots=True)
 class Schedule:
-    """How a nest runs: the vector axis, lanes, vectors in flight, and the work below which one thread is enough."""
+    """How a nest runs: the vector axis, lanes, vectors in flight, and the work below which one
+    thread is enough.
+    """
 
     vector: str = ""
     width: int = 1

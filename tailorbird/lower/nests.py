@@ -1,7 +1,8 @@
 """A group becomes a nest: its members, level by level, as stores and folds over the group's axes.
 
-A map that an earlier level computed and a later one needs again is computed again when cheap. When it is dear (the exponentials
-of a softmax), it is parked at its own point in the memory of a result of the same type that a later level will overwrite.
+A map that an earlier level computed and a later one needs again is computed again when cheap. When
+it is dear (the exponentials of a softmax), it is parked at its own point in the memory of a result
+of the same type that a later level will overwrite.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def build_nest(
     return _GroupNest(group, plan, buffer_of, needed, scalars).build()
 
 
-def _read_stored(plan: Plan, buffer_of: BufferOf, inliner: Inliner, x: Value, index: Index) -> Parts | None:
+def _read_stored(
+    plan: Plan, buffer_of: BufferOf, inliner: Inliner, x: Value, index: Index
+) -> Parts | None:
     """A load, for what lives in memory."""
     if x.node is None:
         return inliner.load(buffer_of(x), index) if x.type.rank else None
@@ -42,7 +45,9 @@ def _read_stored(plan: Plan, buffer_of: BufferOf, inliner: Inliner, x: Value, in
     return None
 
 
-def _copy_nest(x: Operand, shape: tuple[Dim, ...], plan: Plan, buffer_of: BufferOf, scalars: dict[Value, str]) -> Nest:
+def _copy_nest(
+    x: Operand, shape: tuple[Dim, ...], plan: Plan, buffer_of: BufferOf, scalars: dict[Value, str]
+) -> Nest:
     """A nest whose only store's value is the operand; the caller decides where it goes."""
     axes = [Axis(f"a{k}", d) for k, d in enumerate(shape)]
     inliner = Inliner(lambda v, at: _read_stored(plan, buffer_of, inliner, v, at), scalars)
@@ -58,7 +63,12 @@ def _copy_nest(x: Operand, shape: tuple[Dim, ...], plan: Plan, buffer_of: Buffer
 
 class _GroupNest:
     def __init__(
-        self, group: Group, plan: Plan, buffer_of: BufferOf, needed: set[Value], scalars: dict[Value, str]
+        self,
+        group: Group,
+        plan: Plan,
+        buffer_of: BufferOf,
+        needed: set[Value],
+        scalars: dict[Value, str],
     ) -> None:
         self.group = group
         self.plan = plan
@@ -129,7 +139,8 @@ class _GroupNest:
         source = type_of(operand).short if node.op in ("argmin", "argmax") else ty
         parts = inliner.as_type(operand, index, source)
         cells = tuple(
-            Cell(f"c{len(self.cells)}_{k}", PART.get(ty, ty) if len(parts) > 1 else ty) for k in range(len(parts))
+            Cell(f"c{len(self.cells)}_{k}", PART.get(ty, ty) if len(parts) > 1 else ty)
+            for k in range(len(parts))
         )
         position = self.linear(node, folded) if node.op in ("argmin", "argmax") else None
         stage = self.stages[self.level]
@@ -151,21 +162,32 @@ class _GroupNest:
     # -- parking
 
     def park(self) -> None:
-        """Finds dear maps that several levels need, and results whose memory can hold them meanwhile."""
+        """Finds dear maps that several levels need, and results whose memory can hold them
+        meanwhile.
+        """
         if not self.group.rows:
             return
         wanted = self.levels_of_inlined()
         free = {m: self.group.levels[m] for m in self.group.members if self.can_lend(m)}
-        prices = {value: self.cost(value, set()) for value, levels in wanted.items() if len(levels) > 1}
+        prices = {
+            value: self.cost(value, set()) for value, levels in wanted.items() if len(levels) > 1
+        }
         for value in sorted(prices, key=lambda v: -prices[v]):
             levels = wanted[value]
             first = min(levels)
             if prices[value] < RECOMPUTE:
                 continue
             lender = next(
-                (m for m, level in free.items() if level >= max(levels) and m.type.short == value.type.short), None
+                (
+                    m
+                    for m, level in free.items()
+                    if level >= max(levels) and m.type.short == value.type.short
+                ),
+                None,
             )
-            if lender is None or any(value in self.cone(p) or p in self.cone(value) for p in self.parked):
+            if lender is None or any(
+                value in self.cone(p) or p in self.cone(value) for p in self.parked
+            ):
                 continue
             del free[lender]
             buffer = self.buffer_of(lender)
@@ -180,23 +202,38 @@ class _GroupNest:
                 self.stages[first].stores.append(Store(buffer, at, parts))
 
     def can_lend(self, m: Value) -> bool:
-        return not is_reduction(m) and self.group.levels[m] > 0 and self.group.index[m] == self.group.axes
+        return (
+            not is_reduction(m)
+            and self.group.levels[m] > 0
+            and self.group.index[m] == self.group.axes
+        )
 
     def levels_of_inlined(self) -> dict[Value, set[int]]:
-        """For every map inlined at its own point, the levels that need it (not looking below the outermost such map)."""
+        """For every map inlined at its own point, the levels that need it (not looking below the
+        outermost such map).
+        """
         found: dict[Value, set[int]] = {}
         for member in self.group.members:
             node = member.node
             assert node is not None
             level = self.group.levels[member]
             index = self.group.axes
-            roots = [(node.inputs[0], index)] if is_reduction(member) else list(operands_at(node, self.group.index[member]))
+            roots = (
+                [(node.inputs[0], index)]
+                if is_reduction(member)
+                else list(operands_at(node, self.group.index[member]))
+            )
             stack = [r for r in roots if isinstance(r[0], Value)]
             seen: set[tuple[Value, Index]] = set()
             while stack:
                 x, at = stack.pop()
                 assert isinstance(x, Value)
-                if x.node is None or x in self.plan.stored or not inlines(x.node) or (x, at) in seen:
+                if (
+                    x.node is None
+                    or x in self.plan.stored
+                    or not inlines(x.node)
+                    or (x, at) in seen
+                ):
                     continue
                 seen.add((x, at))
                 if at == index:
@@ -217,7 +254,12 @@ class _GroupNest:
         return out
 
     def cost(self, value: Value, seen: set[Value]) -> int:
-        if value in seen or value.node is None or value in self.plan.stored or not inlines(value.node):
+        if (
+            value in seen
+            or value.node is None
+            or value in self.plan.stored
+            or not inlines(value.node)
+        ):
             return 0
         seen.add(value)
         own = COSTS.get(value.node.op, 1)
@@ -228,7 +270,11 @@ class _GroupNest:
         seen: dict[Value, None] = {}
 
         def visit(x: Value) -> None:
-            if x in seen or x.node is None or (x in self.plan.stored and x not in self.group.members):
+            if (
+                x in seen
+                or x.node is None
+                or (x in self.plan.stored and x not in self.group.members)
+            ):
                 return
             for y in x.node.inputs:
                 if isinstance(y, Value):
@@ -237,7 +283,11 @@ class _GroupNest:
 
         for member in self.group.members:
             visit(member)
-        return [x.node.op for x in seen if x.node is not None and x.node.op not in ("read", "reshape", "cast")]
+        return [
+            x.node.op
+            for x in seen
+            if x.node is not None and x.node.op not in ("read", "reshape", "cast")
+        ]
 
 
 def build_scan(node: Node, plan: Plan, buffer_of: BufferOf, scalars: dict[Value, str]) -> Nest:
@@ -257,4 +307,3 @@ def build_scan(node: Node, plan: Plan, buffer_of: BufferOf, scalars: dict[Value,
     stage = Stage(folds=folds, stores=[Store(target, flat(index, target.strides), cells)])
     rows = [a for k, a in enumerate(axes) if k != axis]
     return Nest("", rows, [axes[axis]], [stage], nodes=[node.op], scan=True)
-

@@ -1,10 +1,14 @@
 """A graph and its groups become a program: buffers and steps.
 
 Invariants:
-- A value has one buffer, written by one step (a concatenation or a write by several nests in a row) before any step reads it.
-- A reshape shares its base's buffer; a write takes over its base's buffer when nothing else reads the base.
-- Arguments are written last (`finals`), through a temporary unless every read of that argument is at the point being written.
-- Results are NumPy arrays allocated for the call; temporaries share one arena; scalars are one-element temporaries.
+- A value has one buffer, written by one step (a concatenation or a write by several nests in a row)
+  before any step reads it.
+- A reshape shares its base's buffer; a write takes over its base's buffer when nothing else reads
+  the base.
+- Arguments are written last (`finals`), through a temporary unless every read of that argument is
+  at the point being written.
+- Results are NumPy arrays allocated for the call; temporaries share one arena; scalars are
+  one-element temporaries.
 """
 
 from __future__ import annotations
@@ -15,7 +19,17 @@ from typing import Any
 from tailorbird.fuse.flow import Index, Position, along, flat, view_index
 from tailorbird.fuse.groups import Group, Plan, Single
 from tailorbird.ir.expr import Dim, symbol
-from tailorbird.ir.node import Graph, Node, Operand, Value, View, identity_view, leaves, map_leaves, type_of
+from tailorbird.ir.node import (
+    Graph,
+    Node,
+    Operand,
+    Value,
+    View,
+    identity_view,
+    leaves,
+    map_leaves,
+    type_of,
+)
 from tailorbird.lower.kernel import Axis, Buffer, Nest, Stage, Store, c_strides
 from tailorbird.lower.nests import build_nest, build_scan
 from tailorbird.lower.schedule import schedule
@@ -23,7 +37,9 @@ from tailorbird.lower.schedule import schedule
 
 @dataclass(frozen=True)
 class Matrix:
-    """A matrix in memory for BLAS: where it starts, whether it lies transposed, and its leading dimension."""
+    """A matrix in memory for BLAS: where it starts, whether it lies transposed, and its leading
+    dimension.
+    """
 
     buffer: Buffer
     offset: Dim
@@ -47,7 +63,9 @@ class Gemm:
 
 @dataclass
 class PythonCall:
-    """An opaque call: operands are arrays or scalars, results come back as fresh contiguous arrays."""
+    """An opaque call: operands are arrays or scalars, results come back as fresh contiguous
+    arrays.
+    """
 
     node: Node
     operands: list[Buffer | Operand]
@@ -71,13 +89,17 @@ class Program:
 
 
 def parameter_strides(position: int, shape: tuple[Dim, ...], layout: str) -> tuple[Dim, ...]:
-    """Element strides of an argument: `C`, `F`, or `S` followed by the axis of unit stride (or `-`)."""
+    """Element strides of an argument: `C`, `F`, or `S` followed by the axis of unit stride (or
+    `-`).
+    """
     if layout == "C":
         return c_strides(shape)
     if layout == "F":
         return tuple(reversed(c_strides(tuple(reversed(shape)))))
     unit = layout[1:]
-    return tuple(1 if str(k) == unit else symbol(f"s{position}_{k}", "stride") for k in range(len(shape)))
+    return tuple(
+        1 if str(k) == unit else symbol(f"s{position}_{k}", "stride") for k in range(len(shape))
+    )
 
 
 def lower(graph: Graph, plan: Plan, layouts: tuple[str, ...], width_bytes: int) -> Program:
@@ -86,7 +108,9 @@ def lower(graph: Graph, plan: Plan, layouts: tuple[str, ...], width_bytes: int) 
 
 
 class _Lowerer:
-    def __init__(self, graph: Graph, plan: Plan, layouts: tuple[str, ...], width_bytes: int) -> None:
+    def __init__(
+        self, graph: Graph, plan: Plan, layouts: tuple[str, ...], width_bytes: int
+    ) -> None:
         self.graph = graph
         self.plan = plan
         self.width_bytes = width_bytes
@@ -141,11 +165,17 @@ class _Lowerer:
         return self.buffers[value]
 
     def result_reshape(self, value: Value) -> Value | None:
-        """The result that is a reshape of this value and of nothing else: then the value is made in the result's memory."""
+        """The result that is a reshape of this value and of nothing else: then the value is made
+        in the result's memory.
+        """
         if value in self.roles or self.uses.get(value, 0) != 1:
             return None
         for node in self.graph.body.nodes:
-            if node.op == "reshape" and node.inputs[0] is value and self.roles.get(node.result) == "result":
+            if (
+                node.op == "reshape"
+                and node.inputs[0] is value
+                and self.roles.get(node.result) == "result"
+            ):
                 return node.result
         return None
 
@@ -164,11 +194,15 @@ class _Lowerer:
     def run(self) -> Program:
         for step in self.plan.steps:
             if isinstance(step, Group):
-                self.add_nest(build_nest(step, self.plan, self.buffer, self.needed(step), self.scalars))
+                self.add_nest(
+                    build_nest(step, self.plan, self.buffer, self.needed(step), self.scalars)
+                )
             else:
                 self.single(step)
         self.write_finals()
-        results = map_leaves(self.graph.results, lambda x: self.buffers[x] if isinstance(x, Value) else x)
+        results = map_leaves(
+            self.graph.results, lambda x: self.buffers[x] if isinstance(x, Value) else x
+        )
         return Program(
             self.graph, self.layouts, self.parameters, self.scalars, self.made, self.steps, results
         )
@@ -205,7 +239,11 @@ class _Lowerer:
         index: Index = tuple(along(a.name) for a in axes)
         nest = build_nest(None, self.plan, self.buffer, set(), self.scalars, copy=(x, shape))
         at = flat(view_index(view, index), target.strides)
-        value = nest.stages[0].stores[0].value if nest.stages[0].stores else nest.stages[0].head[0].value
+        value = (
+            nest.stages[0].stores[0].value
+            if nest.stages[0].stores
+            else nest.stages[0].head[0].value
+        )
         store = Store(target, Position(at.offset, at.axes), value)
         stage = Stage(stores=[store]) if axes else Stage(head=[store])
         self.add_nest(Nest("", axes[:-1], axes[-1:], [stage], nodes=["copy"]))
@@ -219,10 +257,14 @@ class _Lowerer:
         source = self.contiguous(base)
         if value in self.roles:
             target = self.buffer(value)
-            alias = Buffer(target.name, target.ty, base.type.shape, c_strides(base.type.shape), target.role)
+            alias = Buffer(
+                target.name, target.ty, base.type.shape, c_strides(base.type.shape), target.role
+            )
             self.add_copy(base, alias, identity_view(base.type.shape))
             return
-        self.buffers[value] = Buffer(source.name, source.ty, value.type.shape, c_strides(value.type.shape), source.role)
+        self.buffers[value] = Buffer(
+            source.name, source.ty, value.type.shape, c_strides(value.type.shape), source.role
+        )
 
     def do_concatenate(self, node: Node) -> None:
         target = self.buffer(node.result)
@@ -238,7 +280,12 @@ class _Lowerer:
         base, value = node.inputs
         assert isinstance(base, Value)
         mine = base in self.buffers and base not in self.parameters and base not in self.roles
-        if mine and self.uses[base] == 1 and self.buffers[base].role == "temp" and node.result not in self.roles:
+        if (
+            mine
+            and self.uses[base] == 1
+            and self.buffers[base].role == "temp"
+            and node.result not in self.roles
+        ):
             self.buffers[node.result] = self.buffers[base]
         else:
             target = self.buffer(node.result)
@@ -267,7 +314,9 @@ class _Lowerer:
         self.steps.append(Gemm(a, b, result, shape_a[-2], shape_b[-1], shape_a[-1], batch))
 
     def matrix(self, x: Operand, ty: str) -> Matrix | None:
-        """A matrix operand as it lies in memory; copied when BLAS cannot read it so. None: another type."""
+        """A matrix operand as it lies in memory; copied when BLAS cannot read it so. None:
+        another type.
+        """
         if not isinstance(x, Value) or x.type.short != ty:
             return None
         found = self.strides_of(x)
@@ -280,7 +329,9 @@ class _Lowerer:
         return Matrix(buffer, offset, True, strides[-1], strides[:-2])
 
     def strides_of(self, x: Value) -> tuple[Buffer, Dim, tuple[Dim, ...]] | None:
-        """Buffer, offset and strides of a stored value or of a plain view of one, if one of the last two strides is 1."""
+        """Buffer, offset and strides of a stored value or of a plain view of one, if one of the
+        last two strides is 1.
+        """
         index: Index = tuple(along(f"a{k}") for k in range(x.type.rank))
         base, at = x, index
         if x not in self.buffers and x.node is not None and x.node.op == "read":
@@ -325,7 +376,9 @@ class _Lowerer:
                 self.buffers[v] = copy
 
     def write_finals(self) -> None:
-        """Arguments are written after everything has been read: first all values into temporaries, then all copies."""
+        """Arguments are written after everything has been read: first all values into
+        temporaries, then all copies.
+        """
         ready = []
         for parameter, value in self.graph.finals.items():
             target = self.parameters[parameter]
@@ -338,7 +391,7 @@ class _Lowerer:
             self.add_copy(value, target, identity_view(target.shape))
 
 
-_FOLDS = frozenset("sum prod min max any all argmin argmax".split())
+_FOLDS = frozenset(["sum", "prod", "min", "max", "any", "all", "argmin", "argmax"])
 
 
 def _reachable(node: Node, stored: set[Value]) -> set[Value]:

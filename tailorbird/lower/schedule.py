@@ -1,7 +1,9 @@
-"""How a nest runs: fewer loops where memory allows it, the axis that lanes follow, how many vectors are in flight.
+"""How a nest runs: fewer loops where memory allows it, the axis that lanes follow, how many vectors
+are in flight.
 
-Adjacent axes become one when every access steps through them as through one (`stride(p) == stride(q) * extent(q)`): the outer one
-is dropped and the inner one runs over both. The vector axis is the one along which most accesses are contiguous.
+Adjacent axes become one when every access steps through them as through one (`stride(p) ==
+stride(q) * extent(q)`): the outer one is dropped and the inner one runs over both. The vector axis
+is the one along which most accesses are contiguous.
 """
 
 from __future__ import annotations
@@ -91,7 +93,15 @@ def _vector_axis(nest: Nest, order: list[Ex]) -> str:
         score = 0
         for position, computed in _positions(nest, order):
             stride = position.stride(axis.name)
-            score += 4 if stride == 1 else 2 if stride == 0 and not computed else 1 if stride == -1 else 0
+            score += (
+                4
+                if stride == 1
+                else 2
+                if stride == 0 and not computed
+                else 1
+                if stride == -1
+                else 0
+            )
         if axis.extent == 1:
             score = 0
         if score >= best:

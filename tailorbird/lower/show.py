@@ -1,0 +1,93 @@
+"""A program as text: what `TAILOR_SHOW=lower` prints and `explain` quotes."""
+
+from __future__ import annotations
+
+from tailorbird.fuse.flow import Position
+from tailorbird.lower.kernel import Cell, Const, Ex, Index, Load, Nest, Op, Scalar, Size, Store
+from tailorbird.lower.program import Gemm, Program, PythonCall
+
+
+def show_program(program: Program) -> str:
+    """Buffers, then steps, one a block."""
+    lines = [f"program {program.graph.name}"]
+    for value, buffer in program.parameters.items():
+        lines.append(f"  {buffer.name}: {buffer.ty}[{_dims(buffer.shape)}] param {value.name}")
+    for buffer in program.buffers:
+        lines.append(f"  {buffer.name}: {buffer.ty}[{_dims(buffer.shape)}] {buffer.role}")
+    for step in program.steps:
+        if isinstance(step, Nest):
+            lines += show_nest(step)
+        elif isinstance(step, Gemm):
+            lines.append(f"  gemm {step.out.buffer.name} = {step.a.buffer.name} @ {step.b.buffer.name}")
+        elif isinstance(step, PythonCall):
+            lines.append(f"  call {step.node.attrs.get('function', step.node.op)}")
+    return "\n".join(lines) + "\n"
+
+
+def show_nest(nest: Nest) -> list[str]:
+    rows = ", ".join(f"{a.name}:{a.extent}" for a in nest.rows)
+    inner = ", ".join(f"{a.name}:{a.extent}" for a in nest.inner)
+    lines = [f"  {nest.name} rows({rows}) inner({inner}) {nest.schedule}"]
+    names: dict[int, str] = {}
+    for k, stage in enumerate(nest.stages):
+        lines.append(f"    stage {k}")
+        for store in stage.head:
+            lines += _store("      once ", store, names)
+        for fold in stage.folds:
+            body, text = _express(fold.value, names)
+            lines += body
+            lines.append(f"      {fold.cell.name} = {fold.op} {text}")
+        for store in stage.stores:
+            lines += _store("      ", store, names)
+    return lines
+
+
+def _store(indent: str, store: Store, names: dict[int, str]) -> list[str]:
+    lines: list[str] = []
+    values = []
+    for x in store.value:
+        body, text = _express(x, names)
+        lines += body
+        values.append(text)
+    return [*lines, f"{indent}{store.buffer.name}[{_position(store.at)}] = {', '.join(values)}"]
+
+
+def _express(x: Ex, names: dict[int, str]) -> tuple[list[str], str]:
+    """Lines that name the maps inside an expression, each once, and its own text."""
+    if isinstance(x, Op):
+        if id(x) in names:
+            return [], names[id(x)]
+        lines: list[str] = []
+        texts = []
+        for a in x.args:
+            more, text = _express(a, names)
+            lines += more
+            texts.append(text)
+        names[id(x)] = f"%{len(names)}"
+        return [*lines, f"      {names[id(x)]}: {x.ty} = {x.op} {', '.join(texts)}"], names[id(x)]
+    return [], _leaf(x, names)
+
+
+def _leaf(x: Ex, names: dict[int, str]) -> str:
+    if isinstance(x, Const):
+        return x.text
+    if isinstance(x, Size):
+        return str(x.dim)
+    if isinstance(x, (Scalar, Cell)):
+        return x.name
+    if isinstance(x, Index):
+        return x.axis
+    assert isinstance(x, Load)
+    part = {0: ".re", 1: ".im"}.get(x.part, "")
+    computed = "".join(f"+{names.get(id(t), '?')}*{stride}" for t, stride in x.computed)
+    return f"{x.buffer.name}[{_position(x.at)}{computed}]{part}"
+
+
+def _position(p: Position) -> str:
+    parts = [str(p.offset)] if p.offset != 0 or not p.axes else []
+    parts += [axis if stride == 1 else f"{axis}*({stride})" for axis, stride in p.axes]
+    return " + ".join(parts)
+
+
+def _dims(shape: tuple[object, ...]) -> str:
+    return ",".join(map(str, shape))
