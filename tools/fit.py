@@ -128,6 +128,11 @@ def log1p_rest(x: mp.mpf) -> mp.mpf:
     return (mp.log1p(x) - x) / x**2
 
 
+def log1p_cubic(x: mp.mpf) -> mp.mpf:
+    """(log(1 + x) - x + x^2 / 2) / x^3"""
+    return (mp.log1p(x) - x + x**2 / 2) / x**3
+
+
 def atanh_rest(z: mp.mpf) -> mp.mpf:
     """(log((1 + s) / (1 - s)) - 2 s) / s^3 with z = s^2"""
     s = mp.sqrt(z)
@@ -189,6 +194,9 @@ FITS = [
     Fit("LOG_F64_TABLE", "double", log1p_rest, range(9), -mp.mpf(1) / 31, mp.mpf(1) / 15, 1),
     Fit("LOG_F32", "float", log1p_rest, range(9), -mp.mpf("0.2505"), mp.mpf("0.5005"), 1),
     Fit("LOG_F64", "double", atanh_rest, range(8), SMALL, mp.mpf("0.0401"), 1),
+    # log(1 + r) = r - r^2/2 + r^3 q(r) to more bits than the type has
+    Fit("LOG_F32_CUBIC", "float", log1p_cubic, range(3), -mp.mpf(1) / 63, mp.mpf(1) / 31, 2),
+    Fit("LOG_F64_CUBIC", "double", log1p_cubic, range(10), -mp.mpf(1) / 31, mp.mpf(1) / 15, 2),
 ]
 
 
@@ -222,7 +230,18 @@ def log_steps(steps: int, kind: str) -> list[tuple[str, list[float]]]:
     scaled = {"LOG": logs, "LOG2": [x / LN2 for x in logs], "LOG10": [x / mp.log(10) for x in logs]}
     tag = TAGS[kind]
     tables = [(f"LOG_{tag}_INVERSES", inverse)]
-    return tables + [(f"{n}_{tag}_STEPS", [rounded(x, kind) for x in v]) for n, v in scaled.items()]
+    tables += [(f"{n}_{tag}_STEPS", [rounded(x, kind) for x in v]) for n, v in scaled.items()]
+    heads = [float(on_grid(x, kind)) for x in logs]
+    tails = [rounded(x - head, kind) for x, head in zip(logs, heads)]
+    ln2 = on_grid(LN2, kind)
+    grid = (f"LN2_{tag}_GRID", [float(ln2), rounded(LN2 - ln2, kind)])
+    return [*tables, (f"LOG_{tag}_HEADS", heads), (f"LOG_{tag}_TAILS", tails), grid]
+
+
+def on_grid(value: mp.mpf, kind: str) -> mp.mpf:
+    """To so few fractional bits that sums of these and products with exponents are exact."""
+    bits = 16 if kind == "float" else 42
+    return mp.ldexp(mp.nint(mp.ldexp(value, bits)), -bits)
 
 
 TAGS = {"float": "F32", "double": "F64"}

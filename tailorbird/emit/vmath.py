@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tailorbird.emit import vmath_exp, vmath_log, vmath_trig
+from tailorbird.emit import vmath_exp, vmath_log, vmath_power, vmath_trig
 from tailorbird.emit.vmath_lanes import FORMATS, Builder, Lanes
 
 Function = Callable[..., str]
@@ -37,6 +37,8 @@ _FUNCTIONS: dict[str, Function] = {
     "arccos": vmath_trig.arccos,
     "arctan": vmath_trig.arctan,
     "arctan2": vmath_trig.arctan2,
+    "power": vmath_power.power,
+    "float_power": vmath_power.power,
 }
 
 VECTOR_MATH: frozenset[str] = frozenset(_FUNCTIONS)

@@ -36,7 +36,7 @@ def _steps(v: Lanes) -> int:
     return 2 * v.native if v.b.avx512 else 1
 
 
-def _nearest(v: Lanes, x: str, per_unit: float) -> tuple[str, str]:
+def nearest(v: Lanes, x: str, per_unit: float) -> tuple[str, str]:
     """The multiple of 1/steps nearest to x * per_unit, and a register whose low bits count it."""
     magic = v.k(v.rounder(1 / _steps(v)))
     shifted = v.fma(x, v.k(per_unit), magic)
@@ -45,12 +45,12 @@ def _nearest(v: Lanes, x: str, per_unit: float) -> tuple[str, str]:
 
 def _reduce(v: Lanes, x: str) -> Reduced:
     head, tail = t.LN2_F64 if v.double else t.LN2_F32
-    power, index = _nearest(v, x, LOG2_E)
+    power, index = nearest(v, x, LOG2_E)
     r = v.fma(power, v.k(-tail), v.fma(power, v.k(-head), x))
-    return Reduced(power, index, _contain(v, r))
+    return Reduced(power, index, contain(v, r))
 
 
-def _contain(v: Lanes, r: str) -> str:
+def contain(v: Lanes, r: str) -> str:
     """r itself where x was in range, something small where it was not."""
     return v.within(r, 0.0625) if v.b.avx512 else r
 
@@ -86,7 +86,7 @@ def _relative_rest(v: Lanes, r: str, left: str | None = None) -> str:
     return v.fma(square, q, r) if left is None else v.add(r, v.fma(square, q, left))
 
 
-def _finish(v: Lanes, power: str, index: str, rest: str, shift: int = 0) -> str:
+def finish(v: Lanes, power: str, index: str, rest: str, shift: int = 0) -> str:
     """2^(power + shift) * (1 + rest), where index counts power's steps."""
     if not v.b.avx512:
         return v.scale_counted(v.add(rest, v.k(1.0)), index, shift)
@@ -104,14 +104,25 @@ def _exp(v: Lanes, x: str, shift: int) -> str:
     """e^x * 2^shift"""
     x = _clamp(v, x, LN2)
     reduced = _reduce(v, x)
-    return _finish(v, reduced.power, reduced.index, _rest(v, reduced.r), shift)
+    return finish(v, reduced.power, reduced.index, _rest(v, reduced.r), shift)
+
+
+def exp_of_sum(v: Lanes, x: str, tail: str) -> str:
+    """e^(x + tail), tail far smaller than x, or anything where x is out of range."""
+    if not v.b.avx512:
+        tail = v.select(v.cmp("olt", v.abs(x), v.k(1000.0)), tail, v.k(0.0))
+        x = _clamp(v, x, LN2)
+    head, rest = t.LN2_F64 if v.double else t.LN2_F32
+    power, index = nearest(v, x, LOG2_E)
+    r = v.fma(power, v.k(-rest), v.fma(power, v.k(-head), x))
+    return finish(v, power, index, _rest(v, contain(v, v.add(r, tail))))
 
 
 def exp2(v: Lanes, x: str) -> str:
     x = _clamp(v, x, 1.0)
-    power, index = _nearest(v, x, 1.0)
-    r = _contain(v, v.mul(v.sub(x, power), v.k(LN2)))
-    return _finish(v, power, index, _rest(v, r))
+    power, index = nearest(v, x, 1.0)
+    r = contain(v, v.mul(v.sub(x, power), v.k(LN2)))
+    return finish(v, power, index, _rest(v, r))
 
 
 def _expm1(v: Lanes, x: str, shift: int) -> str:

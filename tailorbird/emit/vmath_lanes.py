@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 
@@ -29,6 +29,24 @@ class Builder(Protocol):
     def define(self, name: str, text: str, /) -> None: ...
 
     def rare(self, mask: str, width: int, value: str, vtype: str, call: str, /) -> str: ...
+
+
+class Recorder:
+    """A builder for the body of an outlined function; module-level text goes to the outer one."""
+
+    def __init__(self, outer: Builder) -> None:
+        self.avx512 = outer.avx512
+        self.declare = outer.declare
+        self.define = outer.define
+        self.rare = outer.rare
+        self.lines: list[str] = []
+        self._known: dict[str, str] = {}
+
+    def pure(self, text: str) -> str:
+        if text not in self._known:
+            self._known[text] = f"%r{len(self.lines)}"
+            self.lines.append(f"{self._known[text]} = {text}")
+        return self._known[text]
 
 
 # element type -> (bits, mantissa bits, exponent bias, lanes of a 512-bit register)
@@ -191,6 +209,30 @@ class Lanes:
         """Added to a value, this leaves the nearest multiple of `step` in the low mantissa bits."""
         return 1.5 * 2.0**self.mantissa * step
 
+    # Code that is seldom needed
+
+    def outline(
+        self,
+        name: str,
+        mask: str,
+        value: str,
+        body: Callable[..., str],
+        arguments: Sequence[tuple[str, str]],
+    ) -> str:
+        """value, or where any lane of mask is set body(lanes, *arguments), as a function."""
+        full = f"vmath_{name}_{self.ty}_{self.width}"
+        inside = Recorder(self.b)
+        result = body(
+            Lanes(inside, self.ty, self.width), *(f"%a{i}" for i in range(len(arguments)))
+        )
+        takes = ", ".join(f"{kind} %a{i}" for i, (kind, _) in enumerate(arguments))
+        lines = "\n  ".join([*inside.lines, f"ret {self.vt} {result}"])
+        self.b.define(
+            full, f"define internal {self.vt} @{full}({takes}) noinline {{\n  {lines}\n}}"
+        )
+        gives = ", ".join(map(" ".join, arguments))
+        return self.b.rare(mask, self.width, value, self.vt, f"call {self.vt} @{full}({gives})")
+
     # What AVX-512 has an instruction for
 
     def _avx512(self, name: str, *operands: tuple[str, str]) -> str:
@@ -240,9 +282,9 @@ class Lanes:
         """floor(log2(|x|)) of any x, subnormals too; -inf for 0 and inf for inf. AVX-512 only."""
         return self._avx512("getexp", (self.vt, x))
 
-    def significand(self, x: str, interval: int) -> str:
-        """|x| scaled by a power of two into [1,2) (interval 0) or [0.75,1.5) (3); NaN for x < 0."""
-        return self._avx512("getmant", (self.vt, x), ("i32", str(8 + interval)))
+    def significand(self, x: str) -> str:
+        """x scaled by a power of two into [0.75, 1.5); NaN for x < 0. AVX-512 only."""
+        return self._avx512("getmant", (self.vt, x), ("i32", "11"))
 
     def within(self, x: str, limit: float) -> str:
         """The smaller of |x| and limit, with the sign of x; limit where x is NaN. AVX-512 only."""

@@ -25,31 +25,31 @@ NAN = float("nan")
 
 
 @dataclass(frozen=True)
-class Reduced:
-    """x = 2^k * m; index holds the leading mantissa bits of m in its low bits."""
+class Split:
+    """x = 2^k * m."""
 
     k: str
     m: str
 
 
-def _split(v: Lanes, x: str) -> Reduced:
+def split(v: Lanes, x: str) -> Split:
     """Exponent and significand in [0.75, 1.5) of a positive x, subnormal or not.
 
     With AVX-512, k is -inf for 0 and inf for inf, m is 1 there, and NaN for NaN and x < 0.
     """
     if v.b.avx512:
-        m = v.significand(x, 3)
-        return Reduced(v.sub(v.exponent(x), v.exponent(m)), m)
+        m = v.significand(x)
+        return Split(v.sub(v.exponent(x), v.exponent(m)), m)
     tiny = v.cmp("olt", x, v.k(2.0 ** (1 - v.bias)))
     lift = v.mantissa + 1
     bits = v.to_bits(v.select(tiny, v.mul(x, v.k(2.0**lift)), x))
-    # Adding 1.0 - 0.75 carries into the exponent exactly where m would be 1.5 or more.
+    # Adding half an octave carries into the exponent exactly where m would be 1.5 or more.
     carried = v.iop("add", bits, v.ki(1 << (v.mantissa - 1)))
     field = v.iop("and", carried, v.ki(-1 << v.mantissa))
     m = v.from_bits(v.iop("add", v.iop("sub", bits, field), v.one_bits()))
     count = v.iop("lshr", carried, v.ki(v.mantissa))
     offset = v.select(tiny, v.k(-float(v.bias + lift)), v.k(-float(v.bias)))
-    return Reduced(v.add(_small_int(v, count), offset), m)
+    return Split(v.add(_small_int(v, count), offset), m)
 
 
 def _small_int(v: Lanes, count: str) -> str:
@@ -60,18 +60,17 @@ def _small_int(v: Lanes, count: str) -> str:
     return v.sub(v.from_bits(v.iop("or", count, v.ki(magic))), v.k(2.0**52))
 
 
-def _index(v: Lanes, m: str) -> str:
-    bits = 4 if v.double else 5
-    return v.iop("lshr", v.to_bits(m), v.ki(v.mantissa - bits))
+def index(v: Lanes, m: str) -> str:
+    """The leading mantissa bits of m, which count table entries."""
+    return v.iop("lshr", v.to_bits(m), v.ki(v.mantissa - (4 if v.double else 5)))
 
 
-def _inverse(v: Lanes, m: str) -> str:
-    table = t.LOG_F64_INVERSES if v.double else t.LOG_F32_INVERSES
-    return v.lookup(table, _index(v, m))
+def inverse(v: Lanes, m: str) -> str:
+    return v.lookup(t.LOG_F64_INVERSES if v.double else t.LOG_F32_INVERSES, index(v, m))
 
 
 def _log1p_small(v: Lanes, r: str) -> str:
-    """log(1 + r) for r in the range the table leaves, or in [-0.25, 0.5] without a table."""
+    """log(1 + r) for r in the range the table leaves, or in [-0.25, 0.5] without."""
     if v.b.avx512:
         q = v.poly(r, t.LOG_F64_TABLE if v.double else t.LOG_F32_TABLE)
         return v.fma(v.mul(r, r), q, r)
@@ -96,10 +95,10 @@ def _edges(v: Lanes, x: str, result: str) -> str:
 
 def _log(v: Lanes, x: str, unit: float, scale: float, table: tuple[float, ...]) -> str:
     """k * unit + table[j] + log(1 + r) * scale"""
-    parts = _split(v, x)
+    parts = split(v, x)
     if v.b.avx512:
-        r = v.fma(parts.m, _inverse(v, parts.m), v.k(-1.0))
-        base = v.fma(parts.k, v.k(unit), v.lookup(table, _index(v, parts.m)))
+        r = v.fma(parts.m, inverse(v, parts.m), v.k(-1.0))
+        base = v.fma(parts.k, v.k(unit), v.lookup(table, index(v, parts.m)))
     else:
         r = v.sub(parts.m, v.k(1.0))
         base = v.mul(parts.k, v.k(unit)) if unit != 1.0 else parts.k
@@ -129,13 +128,13 @@ def log_of_sum(v: Lanes, x: str, y: str, tail: str | None) -> str:
     total, error = v.two_sum(x, y)
     if tail is not None:
         error = v.add(error, tail)
-    parts = _split(v, total)
+    parts = split(v, total)
     if v.b.avx512:
         error = v.scale(error, v.neg(parts.k))
-        inverse = _inverse(v, parts.m)
-        r = v.fma(error, inverse, v.fma(parts.m, inverse, v.k(-1.0)))
+        c = inverse(v, parts.m)
+        r = v.fma(error, c, v.fma(parts.m, c, v.k(-1.0)))
         table = t.LOG_F64_STEPS if v.double else t.LOG_F32_STEPS
-        base = v.fma(parts.k, v.k(LN2), v.lookup(table, _index(v, parts.m)))
+        base = v.fma(parts.k, v.k(LN2), v.lookup(table, index(v, parts.m)))
     else:
         down = v.power_of_two(v.to_int(v.neg(v.at_most(parts.k, v.k(100.0)))))
         r = v.fma(error, down, v.sub(parts.m, v.k(1.0)))
