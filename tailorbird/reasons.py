@@ -95,6 +95,10 @@ REASONS: Mapping[str, tuple[str, str]] = {
         "{name} is written, and whether NumPy copied it when it was reshaped depends on strides",
         "write before reshaping, or reshape a copy",
     ),
+    "nothing_to_compile": (
+        "{name} computes nothing from its arrays",
+        "nothing needs to change: the plain function is as fast as it gets",
+    ),
     "capture_bug": (
         "reading {name} failed: {error}",
         "this is a bug of Tailorbird's; the plain function is used meanwhile",

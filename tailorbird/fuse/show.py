@@ -13,6 +13,8 @@ def show_plan(plan: Plan) -> str:
             lines.append(f"{k}: single {step.node.op}")
             continue
         rows = "" if step.rows is None else f" rows {step.rows}"
-        members = ", ".join(f"{m.node.op}@{step.levels[m]}" for m in step.members if m.node is not None)
+        members = ", ".join(
+            f"{m.node.op}@{step.levels[m]}" for m in step.members if m.node is not None
+        )
         lines.append(f"{k}: group [{','.join(map(str, step.domain))}]{rows}: {members}")
     return "\n".join(lines) + "\n"

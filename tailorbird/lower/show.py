@@ -18,7 +18,9 @@ def show_program(program: Program) -> str:
         if isinstance(step, Nest):
             lines += show_nest(step)
         elif isinstance(step, Gemm):
-            lines.append(f"  gemm {step.out.buffer.name} = {step.a.buffer.name} @ {step.b.buffer.name}")
+            lines.append(
+                f"  gemm {step.out.buffer.name} = {step.a.buffer.name} @ {step.b.buffer.name}"
+            )
         elif isinstance(step, PythonCall):
             lines.append(f"  call {step.node.attrs.get('function', step.node.op)}")
     return "\n".join(lines) + "\n"

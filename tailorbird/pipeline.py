@@ -1,0 +1,197 @@
+"""The stages, in the order they run. Read this first.
+
+    capture -> rewrite -> fuse -> lower -> emit -> assemble
+
+One wrapper runs every stage: time it, run it, check what it gave, show or dump it, or take an edited file instead. Nothing else names the order.
+
+- `TAILOR_SHOW=rewrite,emit` prints stages; `TAILOR_DUMP=dir` writes `02_rewrite.graph` and so on.
+- A file of that name in `TAILOR_OVERRIDE=dir` replaces the stage's output, for the stages whose text parses back: graphs and LLVM IR.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tailorbird import events, knobs
+from tailorbird.assemble import blas, build, symbols, target
+from tailorbird.capture import capture
+from tailorbird.dispatch.entry import EntryEmitter
+from tailorbird.dispatch.trampoline import is_direct
+from tailorbird.dispatch.variant import Variant, leaves_of, make_variant
+from tailorbird.errors import Refused
+from tailorbird.fuse.groups import fuse
+from tailorbird.fuse.show import show_plan
+from tailorbird.ir.parse import parse
+from tailorbird.ir.show import show
+from tailorbird.ir.verify import verify
+from tailorbird.lower.program import lower
+from tailorbird.lower.show import show_program
+from tailorbird.reasons import why
+from tailorbird.rewrite.decompose import decompose
+
+
+@dataclass
+class Work:
+    """What is being built; each stage fills in its part."""
+
+    function: Any
+    bound: dict[str, Any]
+    names: Sequence[str] | None
+    captured: Any = None
+    graph: Any = None
+    values: list[Any] = field(default_factory=list)
+    leaves: list[Any] = field(default_factory=list)
+    plan: Any = None
+    program: Any = None
+    ir: str = ""
+    context: Any = None
+    library: Any = None
+    direct: bool = False
+    places: list[int] = field(default_factory=list)
+    milliseconds: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage: its name, what it does to the work, its text, and how an edited text is read back."""
+
+    name: str
+    run: Callable[[Work], None]
+    extension: str
+    text: Callable[[Work], str]
+    read: Callable[[Work, str], None] | None = None
+
+
+def _capture(work: Work) -> None:
+    work.captured = capture(work.function, work.bound)
+    work.graph = work.captured.graph
+
+
+def _rewrite(work: Work) -> None:
+    work.graph = decompose(work.graph)
+    verify(work.graph)
+
+
+def _fuse(work: Work) -> None:
+    find = work.captured.sources
+    work.values = [s.find(work.function, work.bound, work.captured.constants) for s in find]
+    work.leaves = leaves_of(work.graph, work.values)
+    for leaf, value in zip(work.leaves, work.values):
+        if leaf.written and not value.flags.writeable:
+            raise Refused(why("numpy_raises", error="ValueError: the output array is read-only"))
+    work.plan = fuse(work.graph)
+    if not work.plan.steps:
+        raise Refused(why("nothing_to_compile", name=work.function.__qualname__))
+
+
+def _lower(work: Work) -> None:
+    layouts = tuple(leaf.layout for leaf in work.leaves[: len(work.graph.parameters)])
+    work.program = lower(work.graph, work.plan, layouts, target.host().vector_bytes)
+
+
+def _emit(work: Work) -> None:
+    names = list(work.names or ())
+    work.direct = work.names is not None and is_direct(work.captured, names)
+    sources = work.captured.sources
+    statics = []
+    if work.direct:
+        work.places = [names.index(s.root[1]) for s in sources]
+        statics = [(names.index(s.root[1]), wanted) for s, wanted in work.captured.statics]
+    else:
+        work.places = list(range(len(sources)))
+    library = blas.blas()
+    bits = library.int_bits if library is not None else 64
+    wide = target.host().vector_bytes == 64
+    work.ir, work.context = EntryEmitter(work.program, work.leaves, work.places, wide, bits).emit(
+        statics
+    )
+
+
+def _assemble(work: Work) -> None:
+    work.library = build.build(work.ir, ["entry"], symbols.resolve, name=work.function.__qualname__)
+
+
+def _read_graph(work: Work, text: str) -> None:
+    work.graph = verify(parse(text))
+
+
+def _read_ir(work: Work, text: str) -> None:
+    work.ir = text
+
+
+def _assembly(work: Work) -> str:
+    from tailorbird.assemble import jit
+
+    return jit.assembly(work.ir)
+
+
+def _graph_text(work: Work) -> str:
+    return show(work.graph)
+
+
+STAGES = [
+    Stage("capture", _capture, "graph", _graph_text, _read_graph),
+    Stage("rewrite", _rewrite, "graph", _graph_text, _read_graph),
+    Stage("fuse", _fuse, "plan", lambda work: show_plan(work.plan)),
+    Stage("lower", _lower, "kernels", lambda work: show_program(work.program)),
+    Stage("emit", _emit, "ll", lambda work: work.ir, _read_ir),
+    Stage("assemble", _assemble, "s", _assembly),
+]
+
+
+def build_variant(
+    function: Any, bound: dict[str, Any], names: Sequence[str] | None
+) -> tuple[Variant, Any]:
+    """Runs every stage for a function and the arguments of one call."""
+    work = Work(function, bound, names)
+    for number, stage in enumerate(STAGES, 1):
+        run_stage(stage, number, work)
+    name = function.__qualname__
+    width = len(names) if work.direct and names is not None else len(work.leaves)
+    variant = make_variant(
+        name,
+        work.program,
+        work.leaves,
+        work.places,
+        width,
+        work.library,
+        work.context,
+        work.ir,
+        work.milliseconds,
+    )
+    variant.reasons += work.captured.reasons
+    events.record(
+        "compiled",
+        name,
+        milliseconds=round(sum(work.milliseconds.values()), 2),
+        steps=len(work.program.steps),
+    )
+    return variant, work.captured
+
+
+def run_stage(stage: Stage, number: int, work: Work) -> None:
+    """One stage: override or run, time, show, dump."""
+    start = time.perf_counter()
+    stage.run(work)
+    file = f"{number:02}_{stage.name}.{stage.extension}"
+    override = knobs.get("override")
+    if override is not None and stage.read is not None:
+        edited = Path(override) / file
+        if edited.is_file():
+            stage.read(work, edited.read_text())
+            events.record("overridden", work.function.__qualname__, stage=stage.name)
+    work.milliseconds[stage.name] = (time.perf_counter() - start) * 1e3
+    if stage.name in knobs.get("show"):
+        print(
+            f"-- {stage.name} of {work.function.__qualname__}\n{stage.text(work)}", file=sys.stderr
+        )
+    dump = knobs.get("dump")
+    if dump is not None:
+        folder = Path(dump)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(stage.text(work))
