@@ -131,11 +131,20 @@ def apply(name: str, *args: Dim) -> Dim:
         return FUNCTIONS[name](*args)
     if name in ("min", "max") and args[0] == args[1]:
         return args[0]
-    if name == "floordiv" and isinstance(args[1], int) and args[1] and isinstance(args[0], Expr):
-        divisor = args[1]
-        if all(c % divisor == 0 for _, c in args[0].terms):
-            return _build({m: c // divisor for m, c in args[0].terms})
+    if name in ("floordiv", "mod") and isinstance(args[1], int) and args[1]:
+        return _divided(name, args[0], args[1])
     return Expr((((Sym(name, "op", tuple(args)),), 1),))
+
+
+def _divided(name: str, x: Dim, divisor: int) -> Dim:
+    """`x // d` or `x % d`: with x = d*q + r, these are q + r // d and r % d."""
+    whole = _build({m: c // divisor for m, c in _terms(x) if c % divisor == 0})
+    rest = _build({m: c for m, c in _terms(x) if c % divisor})
+    if isinstance(rest, int):
+        left: Dim = FUNCTIONS[name](rest, divisor)
+    else:
+        left = Expr((((Sym(name, "op", (rest, divisor)),), 1),))
+    return whole + left if name == "floordiv" else left
 
 
 def product(dims: Iterable[Dim]) -> Dim:
