@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 from vmath_kernel import BINARY, DTYPES, full_width, host_has_avx512, kernel
@@ -66,19 +67,29 @@ def points(dtype: type) -> np.ndarray:
 
 
 def reference(name: str, *args: np.ndarray) -> np.ndarray:
+    if name == "erf":
+        true = np.array([LONG(mp.nstr(mp.erf(float(x)), 25)) for x in args[0]])
+        return np.copysign(true, args[0].astype(LONG))
     return getattr(np, name)(*[a.astype(LONG) for a in args])
 
 
-def ulps(got: np.ndarray, true: np.ndarray) -> np.ndarray:
-    """Errors in ulps; 0 where both are the same infinity or NaN, inf where only one is."""
+def ulps(got: np.ndarray, true: np.ndarray, floor: np.ndarray | None = None) -> np.ndarray:
+    """Errors in ulps; 0 where both are the same infinity or NaN, inf where only one is.
+
+    The ulp is that of the true value, or of the floor where that is larger.
+    """
     info = np.finfo(got.dtype)
     rounded = true.astype(got.dtype)
-    _, exponent = np.frexp(true)
+    _, exponent = np.frexp(true if floor is None else np.maximum(np.abs(true), floor))
     unit = np.maximum(np.ldexp(LONG(1), exponent - 1 - info.nmant), LONG(info.smallest_subnormal))
     error = np.abs(got.astype(LONG) - true) / unit
     same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
     finite = np.isfinite(got) & np.isfinite(rounded)
     return np.where(finite, error, np.where(same, 0, np.inf))
+
+
+# log(e^x + e^y) passes through 0, and there even the exact sum of two rounded terms is far off.
+CANCELS = {"logaddexp", "logaddexp2"}
 
 
 def build(name: str, ty: str, mode: str):
@@ -87,7 +98,8 @@ def build(name: str, ty: str, mode: str):
 
 
 def assert_close(name: str, got: np.ndarray, true: np.ndarray, *args: np.ndarray) -> None:
-    errors = ulps(got, true)
+    floor = np.maximum(*(np.abs(a.astype(LONG)) for a in args)) if name in CANCELS else None
+    errors = ulps(got, true, floor)
     worst = int(np.argmax(errors))
     at = tuple(a[worst] for a in args)
     message = f"{name}{at}: got {got[worst]!r}, true {true[worst]!r}, {errors[worst]} ulp"
@@ -100,7 +112,7 @@ def assert_close(name: str, got: np.ndarray, true: np.ndarray, *args: np.ndarray
 @pytest.mark.parametrize("ty", DTYPES)
 @pytest.mark.parametrize("name", sorted(VECTOR_MATH - BINARY))
 def test_one_argument(name: str, ty: str, mode: str) -> None:
-    x = points(DTYPES[ty])
+    x = points(DTYPES[ty])[:: 8 if name == "erf" else 1]
     got = build(name, ty, mode)(x)
     assert_close(name, got, reference(name, x), x)
 

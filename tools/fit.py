@@ -34,12 +34,13 @@ class Fit:
     low: mp.mpf
     high: mp.mpf
     order: int = 0  # the fit is multiplied by x**order when used
+    factor: Real = lambda x: mp.mpf(1)  # and by this
 
 
 def _weight(row: Fit, x: mp.mpf) -> mp.mpf:
     """How much an error at x counts; kept off zero, where the exchange would be singular."""
     reach = max(abs(row.low), abs(row.high))
-    return mp.sqrt(x**2 + (reach / 8) ** 2) ** row.order
+    return mp.sqrt(x**2 + (reach / 8) ** 2) ** row.order * row.factor(x)
 
 
 def remez(row: Fit) -> tuple[list[mp.mpf], mp.mpf]:
@@ -162,6 +163,17 @@ def asin_rest(z: mp.mpf) -> mp.mpf:
     return (mp.asin(r) - r) / r**3
 
 
+def erf_rest(z: mp.mpf) -> mp.mpf:
+    """erf(r) / r - 1 with z = r^2"""
+    r = mp.sqrt(z)
+    return mp.erf(r) / r - 1
+
+
+def log_erfc(s: mp.mpf) -> mp.mpf:
+    """log(erfc(1 + s))"""
+    return mp.log(mp.erfc(1 + s))
+
+
 HALF_PI = (mp.pi / 2 * mp.mpf("1.005")) ** 2
 QUARTER_PI = (mp.pi / 4 * mp.mpf("1.01")) ** 2
 EIGHTH_PI = (mp.sqrt(2) - 1) ** 2 * mp.mpf("1.001")
@@ -197,6 +209,16 @@ FITS = [
     # log(1 + r) = r - r^2/2 + r^3 q(r) to more bits than the type has
     Fit("LOG_F32_CUBIC", "float", log1p_cubic, range(3), -mp.mpf(1) / 63, mp.mpf(1) / 31, 2),
     Fit("LOG_F64_CUBIC", "double", log1p_cubic, range(10), -mp.mpf(1) / 31, mp.mpf(1) / 15, 2),
+    # erf r = r + r q(r^2) up to 1; from there 1 - e^p(r - 1), where an error counts as erfc does
+    Fit("ERF_F32", "float", erf_rest, range(7), SMALL, mp.mpf(1)),
+    Fit("ERF_F64", "double", erf_rest, range(13), SMALL, mp.mpf(1)),
+    Fit("ERFC_F32", "float", log_erfc, range(7), mp.mpf(0), mp.mpf(3), 0, lambda s: mp.erfc(1 + s)),
+    Fit(
+        "ERFC_F64", "double", log_erfc, range(18), mp.mpf(0), mp.mpf(5), 0, lambda s: mp.erfc(1 + s)
+    ),
+    # m^(-1/3), a first guess
+    Fit("CBRT_F32", "float", lambda m: mp.cbrt(1 / m), range(5), mp.mpf("0.374"), mp.mpf("3.001")),
+    Fit("CBRT_F64", "double", lambda m: mp.cbrt(1 / m), range(6), mp.mpf("0.374"), mp.mpf("3.001")),
 ]
 
 

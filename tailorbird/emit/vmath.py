@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tailorbird.emit import vmath_exp, vmath_log, vmath_power, vmath_trig
+from tailorbird.emit import vmath_exp, vmath_log, vmath_power, vmath_roots, vmath_trig
 from tailorbird.emit.vmath_lanes import FORMATS, Builder, Lanes
 
 Function = Callable[..., str]
@@ -30,6 +30,11 @@ _FUNCTIONS: dict[str, Function] = {
     "log2": vmath_log.log2,
     "log10": vmath_log.log10,
     "log1p": vmath_log.log1p,
+    "arcsinh": vmath_log.arcsinh,
+    "arccosh": vmath_log.arccosh,
+    "arctanh": vmath_log.arctanh,
+    "logaddexp": vmath_log.logaddexp,
+    "logaddexp2": vmath_log.logaddexp2,
     "sin": vmath_trig.sin,
     "cos": vmath_trig.cos,
     "tan": vmath_trig.tan,
@@ -39,6 +44,9 @@ _FUNCTIONS: dict[str, Function] = {
     "arctan2": vmath_trig.arctan2,
     "power": vmath_power.power,
     "float_power": vmath_power.power,
+    "cbrt": vmath_roots.cbrt,
+    "hypot": vmath_roots.hypot,
+    "erf": vmath_roots.erf,
 }
 
 VECTOR_MATH: frozenset[str] = frozenset(_FUNCTIONS)

@@ -1,4 +1,6 @@
-"""Logarithms and what is made of them: log, log2, log10, log1p, arcsinh, arccosh, arctanh.
+"""Logarithms and what is made of them.
+
+log, log2, log10, log1p, arcsinh, arccosh, arctanh, logaddexp, logaddexp2.
 
 In: a `Lanes` and a register x. Out: a register.
 
@@ -13,6 +15,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from tailorbird.emit import vmath_exp
 from tailorbird.emit import vmath_tables as t
 from tailorbird.emit.vmath_lanes import Lanes
 
@@ -143,3 +146,59 @@ def log_of_sum(v: Lanes, x: str, y: str, tail: str | None) -> str:
     result = v.select(v.cmp("oeq", total, v.k(INF)), total, result)
     result = v.select(v.cmp("ult", total, v.k(0.0)), v.k(NAN), result)
     return v.select(v.cmp("oeq", total, v.k(0.0)), v.k(-INF), result)
+
+
+def arcsinh(v: Lanes, x: str) -> str:
+    """log(1 + (t + t^2 / (1 + sqrt(1 + t^2)))) for t = |x|; log(2 t) where t is large."""
+    size = v.abs(x)
+    large = v.cmp("ogt", size, v.k(_LARGE[v.ty]))
+    square = v.mul(size, size)
+    root = v.sqrt(v.add(square, v.k(1.0)))
+    grown = v.add(size, v.div(square, v.add(root, v.k(1.0))))
+    return v.copysign(_log_doubled(v, large, size, grown), x)
+
+
+def arccosh(v: Lanes, x: str) -> str:
+    """log(1 + (t + sqrt(2 t + t^2))) for t = x - 1; log(2 x) where x is large."""
+    large = v.cmp("ogt", x, v.k(_LARGE[v.ty]))
+    beyond = v.sub(x, v.k(1.0))
+    grown = v.add(beyond, v.sqrt(v.fma(beyond, beyond, v.add(beyond, beyond))))
+    result = _log_doubled(v, large, x, grown)
+    return v.select(v.cmp("ult", x, v.k(1.0)), v.k(NAN), result)
+
+
+# From here on, 1 + t^2 is t^2.
+_LARGE = {"float": 1e5, "double": 1e10}
+
+
+def _log_doubled(v: Lanes, large: str, x: str, grown: str) -> str:
+    """log(2 x) where large is set, log(1 + grown) elsewhere."""
+    one = v.select(large, v.k(0.0), v.k(1.0))
+    result = log_of_sum(v, one, v.select(large, x, grown), None)
+    return v.add(result, v.select(large, v.k(LN2), v.k(0.0)))
+
+
+def arctanh(v: Lanes, x: str) -> str:
+    """log(1 + 2 t / (1 - t)) / 2 for t = |x|."""
+    size = v.abs(x)
+    grown = v.div(v.add(size, size), v.sub(v.k(1.0), size))
+    return v.copysign(v.mul(log_of_sum(v, v.k(1.0), grown, None), v.k(0.5)), x)
+
+
+def _added(v: Lanes, x: str, y: str) -> tuple[str, str]:
+    """The larger of x and y, and -|x - y|; equal infinities differ by 0, NaN stays NaN."""
+    more = v.select(v.cmp("ogt", x, y), x, y)
+    apart = v.neg(v.abs(v.sub(x, y)))
+    same = v.cmp("oeq", x, y)
+    return v.select(v.cmp("uno", x, x), x, more), v.select(same, v.k(0.0), apart)
+
+
+def logaddexp(v: Lanes, x: str, y: str) -> str:
+    more, apart = _added(v, x, y)
+    return v.add(more, log_of_sum(v, v.k(1.0), vmath_exp.exp(v, apart), None))
+
+
+def logaddexp2(v: Lanes, x: str, y: str) -> str:
+    more, apart = _added(v, x, y)
+    small = log_of_sum(v, v.k(1.0), vmath_exp.exp2(v, apart), None)
+    return v.add(v.mul(small, v.k(LOG2_E)), more)
