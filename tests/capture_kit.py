@@ -1,8 +1,8 @@
 """Running captured graphs against the functions they came from.
 
-A program is a function and a line that says its arguments: `f64[n,m] f32[m] float int`. It is captured
-once, at the first sizes; the graph is then run at those and at other sizes and values, and must give
-what the plain function gives: values, dtypes, shapes, Python types and written arguments.
+A program is a function and a line that says its arguments: `f64[n,m] f32[m] float int`. It is
+captured once, at the first sizes; the graph is then run at those and at other sizes and values, and
+must give what the plain function gives: values, dtypes, shapes, Python types, written arguments.
 """
 
 from __future__ import annotations

@@ -213,10 +213,26 @@ def _matches(tree: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, code: Co
     if plain != list(code.co_varnames[:count]):
         return False
     words = {word for node in ast.walk(tree) for word in _words(node)}
-    return set(code.co_names) - _IMPLIED <= words and set(code.co_freevars) - {"__class__"} <= words
+    if set(code.co_names) - _IMPLIED <= words and set(code.co_freevars) - _IMPLIED <= words:
+        return True
+    used = {
+        node.attr if isinstance(node, ast.Attribute) else node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute | ast.Name)
+    }
+    return used <= _names_in(code)  # test runners rewrite assertions and add names of their own
 
 
-_IMPLIED = {"__annotations__", "AssertionError", "__name__", "__module__", "__qualname__", "super"}
+_IMPLIED = {"__annotations__", "AssertionError", "__name__", "__module__", "__class__", "super"}
+
+
+def _names_in(code: CodeType) -> set[str]:
+    """Every name in a code object and in those inside it."""
+    names = {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            names |= _names_in(inner)
+    return names
 
 
 def _words(node: ast.AST) -> list[str]:
