@@ -116,6 +116,8 @@ def _build(total: Mapping[Monomial, int]) -> Dim:
         return 0
     if len(kept) == 1 and () in kept:
         return kept[()]
+    if len(kept) == 1:
+        return Expr(tuple(kept.items()))
     ordered = sorted(kept.items(), key=lambda mc: (mc[0] == (), [str(s) for s in mc[0]]))
     return Expr(tuple(ordered))
 

@@ -135,6 +135,10 @@ class Node:
         return f"<{self.op} -> {', '.join(str(v.type) for v in self.outputs)}>"
 
 
+def _name(pair: tuple[str, Any]) -> str:
+    return pair[0]
+
+
 def operand_key(x: Operand) -> Hashable:
     """Identity for hash-consing: -0.0 is not 0.0, 1 is not True, nan is itself."""
     if isinstance(x, Value):
@@ -169,7 +173,7 @@ class Region:
         key = (
             op,
             tuple(map(operand_key, inputs)),
-            tuple(sorted(attributes.items(), key=str)),
+            tuple(sorted(attributes.items(), key=_name)) if attributes else (),
             type,
         )
         region: Region | None = self

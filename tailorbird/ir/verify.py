@@ -120,24 +120,24 @@ class _Verifier:
                     self.learn(sym, node)
         for value in values:
             for dim in value.type.shape:
-                self.symbols_are_known(dim, node, str(value.type))
+                self.symbols_are_known(dim, node, value.type)
             if value.type.dtype not in SUPPORTED:
                 self.fail(f"no dtype {value.type.dtype}", node)
             self.values.add(value)
 
-    def symbols_are_known(self, x: Any, node: Node | None = None, mark: str = "") -> None:
+    def symbols_are_known(self, x: Any, node: Node | None = None, mark: object = "") -> None:
         for sym in _symbols(x):
             if self.symbols.get(sym.name) != sym.kind:
                 known = self.symbols.get(sym.name)
                 what = f"is {known} here, not {sym.kind}" if known else "has no value here"
-                self.fail(f"the {sym.kind} symbol {sym} {what}", node, mark)
+                self.fail(f"the {sym.kind} symbol {sym} {what}", node, str(mark))
 
     def operand_is_known(self, x: Operand, node: Node | None, mark: str = "") -> None:
         if isinstance(x, Value):
             if x not in self.values:
                 self.fail("an operand is not defined before, or out of scope", node, mark)
         elif isinstance(x, Expr):
-            self.symbols_are_known(x, node, str(x))
+            self.symbols_are_known(x, node, x)
         elif not isinstance(x, bool | int | float | complex | np.generic):
             self.fail(f"{x!r} is no operand", node, mark)
 
