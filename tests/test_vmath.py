@@ -159,3 +159,53 @@ def test_two_arguments(name: str, ty: str, mode: str) -> None:
     x, y = pairs(DTYPES[ty])
     got = build(name, ty, mode)(x, y)
     assert_close(name, got, reference(name, x, y), x, y)
+
+
+WIDTHS = [1, 2, 4, 8, 32]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("ty", DTYPES)
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sin", "power", "erf", "hypot"])
+def test_bits_do_not_depend_on_the_width(name: str, ty: str, width: int) -> None:
+    avx512 = host_has_avx512()
+    args = pairs(DTYPES[ty]) if name in BINARY else (points(DTYPES[ty]),)
+    usual = kernel(name, ty, full_width(ty, avx512), avx512)(*args)
+    np.testing.assert_array_equal(kernel(name, ty, width, avx512)(*args), usual)
+
+
+@pytest.mark.parametrize("name", sorted(VECTOR_MATH - BINARY - {"erf"}))
+@pytest.mark.parametrize("ty", DTYPES)
+def test_special_values_are_those_of_numpy(name: str, ty: str) -> None:
+    x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0], DTYPES[ty])
+    expected = getattr(np, name)(x)
+    exact = np.isin(expected, [0, 1, -1, np.inf, -np.inf]) | np.isnan(expected)
+    for mode in MODES:
+        got = build(name, ty, mode)(x)
+        np.testing.assert_array_equal(got[exact], expected[exact])
+        settled = exact & ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(got[settled]), np.signbit(expected[settled]))
+
+
+@pytest.mark.parametrize("ty", DTYPES)
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_near_multiples_of_pi(name: str, ty: str) -> None:
+    """Where x is close to k pi/2, all of the result is what the reduction left."""
+    dtype = DTYPES[ty]
+    counts = np.unique(np.floor(2.0 ** np.linspace(0, 16 if ty == "float" else 60, 300)))
+    with mp.workdps(60):
+        x = np.array([float(mp.mpf(k) * mp.pi / 2) for k in counts], dtype)
+        x = np.concatenate([x, np.nextafter(x, dtype(0)), -np.nextafter(x, dtype(np.inf))])
+        f = getattr(mp, name)
+        true = np.array([LONG(mp.nstr(f(mp.mpf(float(a))), 25)) for a in x])
+    for mode in MODES:
+        assert_close(name, build(name, ty, mode)(x), true, x)
+
+
+@pytest.mark.parametrize("ty", DTYPES)
+@pytest.mark.parametrize("name", ["sin", "cos", "tanh", "erf"])
+def test_nothing_passes_one(name: str, ty: str) -> None:
+    x = points(DTYPES[ty])
+    for mode in MODES:
+        got = build(name, ty, mode)(x)
+        assert not (np.abs(got) > 1).any()

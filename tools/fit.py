@@ -124,6 +124,12 @@ def tanh_rest(z: mp.mpf) -> mp.mpf:
     return (mp.tanh(r) - r) / r**3
 
 
+def sinh_rest(z: mp.mpf) -> mp.mpf:
+    """(sinh(r) - r) / r^3 with z = r^2"""
+    r = mp.sqrt(z)
+    return (mp.sinh(r) - r) / r**3
+
+
 def log1p_rest(x: mp.mpf) -> mp.mpf:
     """(log(1 + x) - x) / x^2"""
     return (mp.log1p(x) - x) / x**2
@@ -201,6 +207,9 @@ FITS = [
     # tanh r = r + r^3 q(r^2)
     Fit("TANH_F32", "float", tanh_rest, range(2), SMALL, (HALF_LN2 / 2) ** 2, 1),
     Fit("TANH_F64", "double", tanh_rest, range(6), SMALL, (HALF_LN2 / 2) ** 2, 1),
+    # sinh r = r + r^3 q(r^2)
+    Fit("SINH_F32", "float", sinh_rest, range(3), SMALL, mp.mpf(1), 1),
+    Fit("SINH_F64", "double", sinh_rest, range(7), SMALL, mp.mpf(1), 1),
     # log(1 + r) = r + r^2 q(r) after a table, or without one; log((1 + s) / (1 - s)) for doubles
     Fit("LOG_F32_TABLE", "float", log1p_rest, range(3), -mp.mpf(1) / 63, mp.mpf(1) / 31, 1),
     Fit("LOG_F64_TABLE", "double", log1p_rest, range(9), -mp.mpf(1) / 31, mp.mpf(1) / 15, 1),
@@ -266,6 +275,22 @@ def on_grid(value: mp.mpf, kind: str) -> mp.mpf:
     return mp.ldexp(mp.nint(mp.ldexp(value, bits)), -bits)
 
 
+def erf_beyond(center: mp.mpf) -> Real:
+    return lambda d: mp.erf(center + d)
+
+
+def erf_pieces() -> list[tuple[str, list[float]]]:
+    """erf(j w + d) by powers of d, |d| <= w/2: one table of 32 entries for each power."""
+    half = ERF_WIDTH / 2 * mp.mpf("1.001")
+    first = Fit("", "float", lambda x: mp.erf(x) / x, range(4), SMALL, half)
+    rows = [[mp.mpf(0), *remez(first)[0]]]
+    for j in range(1, 32):
+        rows.append(remez(Fit("", "float", erf_beyond(ERF_WIDTH * j), range(5), -half, half))[0])
+    tables = [(f"ERF_F32_C{i}", [rounded(r[i], "float") for r in rows]) for i in range(5)]
+    return [("ERF_WIDTH", [float(ERF_WIDTH)]), *tables]
+
+
+ERF_WIDTH = mp.mpf(1) / 8
 TAGS = {"float": "F32", "double": "F64"}
 
 
@@ -284,6 +309,7 @@ TABLES: list[tuple[str, list[float]]] = [
     split("LN2_F64", LN2, "double", 36),
     pieces("PI_F32", mp.pi, "float", 3),
     pieces("PI_F64", mp.pi, "double", 3),
+    *erf_pieces(),
     *log_steps(32, "float"),
     *log_steps(16, "double"),
 ]

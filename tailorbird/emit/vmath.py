@@ -12,7 +12,7 @@ fits the caller's width to what it can work on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tailorbird.emit import vmath_exp, vmath_log, vmath_power, vmath_roots, vmath_trig
 from tailorbird.emit.vmath_lanes import FORMATS, Builder, Lanes
@@ -53,30 +53,43 @@ VECTOR_MATH: frozenset[str] = frozenset(_FUNCTIONS)
 
 
 def emit_math(b: Builder, name: str, ty: str, width: int, args: list[str]) -> str:
-    """Emit NumPy's function `name` on `<width x ty>` registers; scalars for width 1."""
-    function = _FUNCTIONS[name]
-    most = FORMATS[ty][3] // (1 if b.avx512 else 2)
-    if width == 1:
-        return _single(b, function, ty, args)
+    """Emit NumPy's function `name` on `<width x ty>` registers; scalars for width 1.
+
+    The width is a power of two. Less than 128 bits is widened, more than a register is halved.
+    """
+    assert width & (width - 1) == 0, width
+    bits, *_, native = FORMATS[ty]
+    least, most = 128 // bits, native if b.avx512 else native // 2
+    if width < least:
+        wide = [_widened(b, ty, width, least, a) for a in args]
+        return _narrowed(b, ty, width, least, emit_math(b, name, ty, least, wide))
     if width <= most:
-        return function(Lanes(b, ty, width), *args)
-    halves = [_half(b, ty, width, args, start) for start in (0, width // 2)]
-    low, high = (emit_math(b, name, ty, width // 2, half) for half in halves)
-    return b.pure(_shuffle(f"<{width // 2} x {ty}>", low, high, range(width)))
+        return _FUNCTIONS[name](Lanes(b, ty, width), *args)
+    half = width // 2
+    parts = [_part(b, ty, width, args, start) for start in (0, half)]
+    low, high = (emit_math(b, name, ty, half, part) for part in parts)
+    return b.pure(_shuffle(f"<{half} x {ty}>", low, high, range(width)))
 
 
-def _single(b: Builder, function: Function, ty: str, args: list[str]) -> str:
-    """A scalar in the first lane of a 128-bit register: cheaper than scalar integer detours."""
-    v = Lanes(b, ty, 128 // FORMATS[ty][0])
-    wide = [b.pure(f"insertelement {v.vt} zeroinitializer, {ty} {a}, i64 0") for a in args]
-    return b.pure(f"extractelement {v.vt} {function(v, *wide)}, i64 0")
+def _widened(b: Builder, ty: str, width: int, wanted: int, x: str) -> str:
+    """x followed by zeros; for a scalar this is cheaper than integer detours would be."""
+    if width == 1:
+        return b.pure(f"insertelement <{wanted} x {ty}> zeroinitializer, {ty} {x}, i64 0")
+    lanes = [i if i < width else width for i in range(wanted)]
+    return b.pure(_shuffle(f"<{width} x {ty}>", x, "zeroinitializer", lanes))
 
 
-def _half(b: Builder, ty: str, width: int, args: list[str], start: int) -> list[str]:
+def _narrowed(b: Builder, ty: str, width: int, wide: int, x: str) -> str:
+    if width == 1:
+        return b.pure(f"extractelement <{wide} x {ty}> {x}, i64 0")
+    return b.pure(_shuffle(f"<{wide} x {ty}>", x, "poison", range(width)))
+
+
+def _part(b: Builder, ty: str, width: int, args: list[str], start: int) -> list[str]:
     lanes = range(start, start + width // 2)
     return [b.pure(_shuffle(f"<{width} x {ty}>", a, "poison", lanes)) for a in args]
 
 
-def _shuffle(kind: str, x: str, y: str, lanes: range) -> str:
+def _shuffle(kind: str, x: str, y: str, lanes: Sequence[int]) -> str:
     picks = ", ".join(f"i32 {i}" for i in lanes)
     return f"shufflevector {kind} {x}, {kind} {y}, <{len(lanes)} x i32> <{picks}>"

@@ -36,21 +36,21 @@ def _steps(v: Lanes) -> int:
     return 2 * v.native if v.b.avx512 else 1
 
 
-def nearest(v: Lanes, x: str, per_unit: float) -> tuple[str, str]:
+def _nearest(v: Lanes, x: str, per_unit: float) -> tuple[str, str]:
     """The multiple of 1/steps nearest to x * per_unit, and a register whose low bits count it."""
     magic = v.k(v.rounder(1 / _steps(v)))
     shifted = v.fma(x, v.k(per_unit), magic)
     return v.sub(shifted, magic), v.to_bits(shifted)
 
 
-def _reduce(v: Lanes, x: str) -> Reduced:
-    head, tail = t.LN2_F64 if v.double else t.LN2_F32
-    power, index = nearest(v, x, LOG2_E)
-    r = v.fma(power, v.k(-tail), v.fma(power, v.k(-head), x))
-    return Reduced(power, index, contain(v, r))
+def _reduce(v: Lanes, x: str, tail: str | None = None) -> Reduced:
+    head, rest = t.LN2_F64 if v.double else t.LN2_F32
+    power, index = _nearest(v, x, LOG2_E)
+    r = v.fma(power, v.k(-rest), v.fma(power, v.k(-head), x))
+    return Reduced(power, index, _contain(v, r if tail is None else v.add(r, tail)))
 
 
-def contain(v: Lanes, r: str) -> str:
+def _contain(v: Lanes, r: str) -> str:
     """r itself where x was in range, something small where it was not."""
     return v.within(r, 0.0625) if v.b.avx512 else r
 
@@ -86,7 +86,7 @@ def _relative_rest(v: Lanes, r: str, left: str | None = None) -> str:
     return v.fma(square, q, r) if left is None else v.add(r, v.fma(square, q, left))
 
 
-def finish(v: Lanes, power: str, index: str, rest: str, shift: int = 0) -> str:
+def _finish(v: Lanes, power: str, index: str, rest: str, shift: int = 0) -> str:
     """2^(power + shift) * (1 + rest), where index counts power's steps."""
     if not v.b.avx512:
         return v.scale_counted(v.add(rest, v.k(1.0)), index, shift)
@@ -101,10 +101,11 @@ def exp(v: Lanes, x: str) -> str:
 
 
 def _exp(v: Lanes, x: str, shift: int) -> str:
-    """e^x * 2^shift"""
+    """e^x * 2^shift, a little closer where it is a step on the way to something else."""
     x = _clamp(v, x, LN2)
     reduced = _reduce(v, x)
-    return finish(v, reduced.power, reduced.index, _rest(v, reduced.r), shift)
+    rest = _relative_rest(v, reduced.r) if shift else _rest(v, reduced.r)
+    return _finish(v, reduced.power, reduced.index, rest, shift)
 
 
 def exp_of_sum(v: Lanes, x: str, tail: str) -> str:
@@ -112,35 +113,33 @@ def exp_of_sum(v: Lanes, x: str, tail: str) -> str:
     if not v.b.avx512:
         tail = v.select(v.cmp("olt", v.abs(x), v.k(1000.0)), tail, v.k(0.0))
         x = _clamp(v, x, LN2)
-    head, rest = t.LN2_F64 if v.double else t.LN2_F32
-    power, index = nearest(v, x, LOG2_E)
-    r = v.fma(power, v.k(-rest), v.fma(power, v.k(-head), x))
-    return finish(v, power, index, _rest(v, contain(v, v.add(r, tail))))
+    reduced = _reduce(v, x, tail)
+    return _finish(v, reduced.power, reduced.index, _rest(v, reduced.r))
 
 
 def exp2(v: Lanes, x: str) -> str:
     x = _clamp(v, x, 1.0)
-    power, index = nearest(v, x, 1.0)
-    r = contain(v, v.mul(v.sub(x, power), v.k(LN2)))
-    return finish(v, power, index, _rest(v, r))
+    power, index = _nearest(v, x, 1.0)
+    r = _contain(v, v.mul(v.sub(x, power), v.k(LN2)))
+    return _finish(v, power, index, _rest(v, r))
 
 
-def _expm1(v: Lanes, x: str, shift: int) -> str:
-    """(e^x - 1) * 2^shift for x not far below -1, where e^x - 1 is -1 anyway."""
-    x = v.at_least(x, v.k(-40.0 if v.double else -20.0))
-    if not v.b.avx512:
-        return _expm1_plain(v, x, shift)
+def expm1(v: Lanes, x: str) -> str:
+    below = v.at_least(x, v.k(-40.0 if v.double else -20.0))
+    return v.copysign(_expm1_table(v, below) if v.b.avx512 else _expm1_plain(v, below), x)
+
+
+def _expm1_table(v: Lanes, x: str) -> str:
     reduced = _reduce(v, x)
     step = _step(v, reduced.index)
     left = v.lookup(t.EXP2_F64_RESTS if v.double else t.EXP2_F32_RESTS, reduced.index)
     rest = _relative_rest(v, reduced.r, left)
     whole = v.floor(reduced.power)
     # 2^k (T + T s) - 1 = 2^k ((T - 2^-k) + T s)
-    inside = v.fma(step, rest, v.sub(step, v.scale(v.k(1.0), v.neg(whole))))
-    return v.scale(inside, v.add(whole, v.k(float(shift))) if shift else whole)
+    return v.scale(v.fma(step, rest, v.sub(step, v.scale(v.k(1.0), v.neg(whole)))), whole)
 
 
-def _expm1_plain(v: Lanes, x: str, shift: int) -> str:
+def _expm1_plain(v: Lanes, x: str) -> str:
     x = v.at_most(x, v.k(750.0 if v.double else 110.0))
     reduced = _reduce(v, x)
     rest = _relative_rest(v, reduced.r)
@@ -148,11 +147,7 @@ def _expm1_plain(v: Lanes, x: str, shift: int) -> str:
     count = v.at_most(reduced.power, v.k(100.0))
     inverse = v.power_of_two(v.to_int(v.neg(count)))
     inside = v.add(v.sub(v.k(1.0), inverse), rest)
-    return v.scale_counted(inside, reduced.index, shift)
-
-
-def expm1(v: Lanes, x: str) -> str:
-    return v.copysign(_expm1(v, x, 0), x)
+    return v.scale_counted(inside, reduced.index)
 
 
 def cosh(v: Lanes, x: str) -> str:
@@ -161,11 +156,14 @@ def cosh(v: Lanes, x: str) -> str:
 
 
 def sinh(v: Lanes, x: str) -> str:
-    """With h = (e^|x| - 1) / 2, sinh |x| = h + h / (2 h + 1)."""
-    half = _expm1(v, v.abs(x), -1)
-    finite = v.at_most(half, v.k(1e300 if v.double else 1e37))
-    other = v.div(finite, v.add(v.add(finite, finite), v.k(1.0)))
-    return v.copysign(v.add(half, other), x)
+    """An odd polynomial up to 1; beyond, (e^|x| - e^-|x|) / 2 does not cancel."""
+    size = v.abs(x)
+    z = v.mul(size, size)
+    q = v.poly(z, t.SINH_F64 if v.double else t.SINH_F32)
+    near = v.fma(v.mul(size, z), q, size)
+    half = _exp(v, size, -1)
+    far = v.sub(half, v.div(v.k(0.25), half))
+    return v.copysign(v.select(v.cmp("olt", size, v.k(1.0)), near, far), x)
 
 
 def tanh(v: Lanes, x: str) -> str:
