@@ -13,11 +13,13 @@ import re
 import warnings
 
 import numpy as np
+import pytest
 
 from tailorbird import knobs
 from tailorbird.capture import capture
 from tailorbird.errors import GuardMissed, Refused
 from tailorbird.ir.interp import run
+from tailorbird.ir.promote import LEGACY
 from tailorbird.ir.show import show
 from tailorbird.ir.types import LONG
 
@@ -72,6 +74,16 @@ def captured(function, args):
         return capture(function, named(function, args))
 
 
+def captured_or_skipped(function, args):
+    """NumPy 1.26 promotes scalars by value, which is refused: those programs are skipped there."""
+    try:
+        return captured(function, args)
+    except Refused as error:
+        if LEGACY and error.why.code == "promotion":
+            pytest.skip("NumPy 1.26 promotes by value here")
+        raise
+
+
 def run_captured(c, function, args):
     """The graph's results for arguments, found by the paths that capture recorded."""
     by_name = named(function, args)
@@ -107,7 +119,7 @@ def check(function, spec, sizes=SIZES):
     """Captures at the first sizes and compares at all; the number of other sizes that ran."""
     args = make_arguments(spec, sizes[0], 0)
     kept = copy.deepcopy(args)
-    c = captured(function, args)
+    c = captured_or_skipped(function, args)
     assert same(args, kept), "capture changed an argument"
     assert show(c.graph) == show(captured(function, args).graph)
     others = 0
@@ -136,5 +148,7 @@ def refused(function, spec, sizes=SIZES):
         captured(function, args)
     except Refused as error:
         assert error.why.file, "a reason without a place"
+        if LEGACY and error.why.code == "promotion":
+            pytest.skip("NumPy 1.26 promotes by value here")
         return error.why.code
     return None

@@ -1,4 +1,4 @@
-"""Python around the arrays: functions, closures, containers, objects, loops and tests that are static."""
+"""Python around the arrays: functions, closures, containers, objects, loops, static tests."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def iterate_rows(x):
 def comprehensions(x):
     parts = [x * i for i in range(4) if i % 2]
     names = {name: x + k for k, name in enumerate(NAMES)}
-    return sum(parts) + sum(v for v in names.values()), {k: v for k, v in names.items()}
+    return sum(parts) + sum(v for v in names.values()), {k: v * 2 for k, v in names.items()}
 
 
 def branches(x, flag=True, mode="fast", extra=None):
@@ -214,10 +214,14 @@ def containers(x):
     return found[0] + table[key] + table.get("zzz", 3) + len(found)
 
 
+def doubled(x):
+    return x * 2
+
+
 def partials(x):
     f = functools.partial(scaled, by=4.0)
     g = functools.reduce(lambda a, b: a + b, [x, x, x])
-    return f(x, shift=2.0) + g + sum(map(lambda v: v * 2, [x, x]))
+    return f(x, shift=2.0) + g + sum(map(doubled, [x, x]))
 
 
 def type_tests(x, s):
@@ -333,7 +337,7 @@ def use_sequences(xs, pair):
     for x in xs[1:]:
         total = total + x
     left, right = pair
-    return total + left
+    return total + left * right
 
 
 def use_namedtuple(p):

@@ -37,11 +37,12 @@ from tailorbird.capture.values import (
     is_static,
 )
 from tailorbird.ir.expr import Expr
-from tailorbird.ir.types import WEAK_COMPLEX, WEAK_FLOAT
+from tailorbird.ir.promote import LEGACY
+from tailorbird.ir.types import PYTHON_TYPES, WEAK_COMPLEX, WEAK_FLOAT
 
 PURE = {
     *(str, repr, ord, chr, divmod, pow, round, hash, callable, bytes, frozenset, set, format),
-    *(np.finfo, np.iinfo, np.dtype, np.result_type, np.promote_types, np.can_cast),
+    *(np.finfo, np.iinfo, np.dtype, np.promote_types, np.can_cast),
     *(np.issubdtype, np.min_scalar_type, slice, complex, isinstance, issubclass),
 }
 PURE_MODULES = ("math", "cmath", "operator", "_operator")
@@ -279,6 +280,21 @@ def _complex(t: Tracer, *parts: Any) -> Any:
 @handles(print, input, open, eval, exec, globals, locals, vars, setattr, delattr, id, iter, next)
 def _effect(t: Tracer, *args: Any, **keywords: Any) -> Any:
     t.refuse("unsupported_call", name="a function with effects")
+
+
+@handles(np.result_type)
+def _result_type(t: Tracer, *parts: Any) -> np.dtype:
+    found = [p.dtype if isinstance(p, Arr) else _type_entry(p) for p in parts]
+    if LEGACY and not all(isinstance(p, (Arr, np.dtype, type)) for p in parts):
+        t.refuse("promotion", name="np.result_type of values")
+    return concretely(t, lambda: np.result_type(*found))
+
+
+def _type_entry(x: Any) -> Any:
+    """What stands for a value in promotion: a dtype, or a Python number when it is weak."""
+    if isinstance(x, Scal):
+        return PYTHON_TYPES[x.dtype.kind]() if x.type.weak else x.dtype
+    return 0 if isinstance(x, Expr) else x
 
 
 # math: where Python may raise, a check keeps the result finite

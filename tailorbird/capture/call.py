@@ -77,8 +77,8 @@ def _method(t: Tracer, method: Method, args: Args, keywords: Keywords) -> Any:
     owner = method.owner
     if not isinstance(owner, (Arr, Scal)):
         return container_method(t, owner, method.name, args, keywords)
-    handler = METHODS[method.name]
-    if accepts(handler, 1 + len(args), keywords):
+    handler = METHODS.get(method.name)
+    if handler is not None and accepts(handler, 1 + len(args), keywords):
         try:
             return handler(t, owner, *args, **keywords)
         except Unhandled:

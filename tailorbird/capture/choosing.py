@@ -16,7 +16,7 @@ from tailorbird.capture.build import constant, convert
 from tailorbird.capture.registry import METHODS, handles
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, Unhandled, is_static
-from tailorbird.capture.views import as_arr, normal_axis, position, reshape
+from tailorbird.capture.views import as_arr, normal_axis, pick, position, reshape
 from tailorbird.ir.node import type_of
 from tailorbird.ir.types import PYTHON_TYPES
 
@@ -146,6 +146,32 @@ def _take(t: Tracer, a: Any, indices: Any, axis: Any = None) -> Any:
         raise Unhandled
     found = constant(t, inside(t, x, places, at))
     return t.array(t.inferred("take", [t.read(x), t.read(found)], {"axis": at}))
+
+
+def index_by_known(t: Tracer, x: Arr, items: tuple[Any, ...]) -> Arr:
+    """`x[:, [0, 2]]`: one list of known indices among slices is a take along that axis."""
+    places = [k for k, item in enumerate(items) if isinstance(item, (Arr, list))]
+    others = [item for k, item in enumerate(items) if k not in places]
+    known = known_array(t, items[places[0]]) if len(places) == 1 else None
+    simple = all(isinstance(item, slice) or item is Ellipsis for item in others)
+    if known is None or not simple or known.dtype.kind not in "iu" or Ellipsis in others:
+        pick(t, x, items)  # refuses with the reason
+        t.refuse("data_dependent_index", name="an array of indices")
+    at = places[0]
+    rest, _ = pick(t, x, (*items[:at], slice(None), *items[at + 1 :]))
+    found = constant(t, inside(t, rest, known, at))
+    return t.array(t.inferred("take", [t.read(rest), t.read(found)], {"axis": at}))
+
+
+def known_array(t: Tracer, x: Any) -> np.ndarray | None:
+    """The value of an index that does not depend on the call: a list of numbers, or a constant."""
+    if isinstance(x, list):
+        return np.array(x) if is_static(x) and x else None
+    content = t.read(x)
+    spelled_out = any(
+        content is p and s.root[0] == "static" for p, s in zip(t.parameters, t.sources)
+    )
+    return t.live[content] if spelled_out else None
 
 
 def inside(t: Tracer, x: Arr, places: np.ndarray, axis: int) -> np.ndarray:

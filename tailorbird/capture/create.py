@@ -80,7 +80,9 @@ def _ones_like(t: Tracer, a: Any, dtype: Any = None, *, shape: Any = None) -> Ar
 def _empty_like(t: Tracer, prototype: Any, dtype: Any = None, *, shape: Any = None) -> Arr:
     x = as_arr(t, prototype)
     sizes = t.shape_of(x) if shape is None else shape_from(t, shape)
-    return empty(t, sizes, dtype_from(t, dtype, x.dtype))
+    made = empty(t, sizes, dtype_from(t, dtype, x.dtype))
+    made.buffer.contiguous = is_contiguous(t, x)
+    return made
 
 
 @handles(np.full_like)
@@ -243,7 +245,7 @@ def _meshgrid(
             shown = broadcast_view(t, shown, sizes)
         if indexing == "xy" and rank > 1:
             shown = permute(t, shown, (1, 0, *range(2, rank)))
-        found.append(t.array(t.read(shown), contiguous=indexing == "ij") if copy else shown)
+        found.append(t.array(t.read(shown)) if copy else shown)
     return found if _MESHGRID_IS_LIST else tuple(found)
 
 
@@ -370,6 +372,18 @@ def _fill(t: Tracer, a: Any, value: Any) -> Any:
     if not isinstance(a, Arr) or isinstance(value, (Arr, list, tuple)):
         t.refuse("unsupported_call", name="fill")
     assign(t, a, Ellipsis, value)
+
+
+@handles(np.copyto)
+def _copyto(t: Tracer, dst: Any, src: Any, casting: Any = "same_kind") -> Any:
+    from tailorbird.capture.assign import fill
+
+    value = t.operand(src)
+    if not isinstance(dst, Arr) or casting != "same_kind" or type_of(value).weak:
+        t.refuse("unsupported_call", name="np.copyto in this form")
+    if not np.can_cast(type_of(value).dtype, dst.dtype, "same_kind"):
+        t.raises("TypeError: np.copyto cannot cast")
+    fill(t, dst, value)
 
 
 def scalar_type(t: Tracer, kind: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

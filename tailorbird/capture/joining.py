@@ -46,7 +46,7 @@ def joined(t: Tracer, arrays: Sequence[Arr], axis: int, dtype: np.dtype | None =
     kind = dtype or np.result_type(*(x.dtype for x in arrays))
     t.supported(kind, "the joined array")
     values = [convert(t, t.read(x), kind) for x in arrays]
-    return t.array(t.inferred("concatenate", values, {"axis": axis}), contiguous=True)
+    return t.array(t.inferred("concatenate", values, {"axis": axis}))
 
 
 def _parts(t: Tracer, arrays: Any) -> list[Arr]:
@@ -224,7 +224,7 @@ def _tile(t: Tracer, A: Any, reps: Any) -> Any:
     wide = tuple(size for pair in pairs for size in pair)
     spread = broadcast_view(t, insert_axes(t, x, range(0, 2 * rank, 2)), wide)
     result = tuple(r * d for r, d in pairs)
-    return t.array(t.reshaped(t.read(spread), result), contiguous=True)
+    return t.array(t.reshaped(t.read(spread), result))
 
 
 PAD_MODES = ("edge", "reflect", "symmetric", "wrap")
@@ -246,7 +246,7 @@ def _pad(
         if mode != "edge" and not t.at_least(size - 1, max(t.concrete(before), t.concrete(after))):
             raise Unhandled
     value = t.inferred("pad", [t.read(x)], {"width": widths, "mode": mode})
-    return t.array(value, contiguous=True)
+    return t.array(value)
 
 
 def _pad_widths(t: Tracer, width: Any, rank: int) -> tuple[tuple[Dim, Dim], ...]:
@@ -283,7 +283,7 @@ def _padded(t: Tracer, x: Arr, widths: Any, value: Any) -> Arr:
     dims = tuple((before, 1, k) for k, (before, _) in enumerate(widths))
     window = View(dims, shape)
     content = t.emit("write", [t.read(made), t.read(x)], {"view": window}, Type(x.dtype, wide))
-    return t.array(content, contiguous=True)
+    return t.array(content)
 
 
 # Differences

@@ -21,6 +21,7 @@ from tailorbird.ir.expr import Expr
 
 NOTHING = object()
 CONTAINERS = (list, dict, tuple, str, set)
+OPAQUE_METHODS = frozenset(("argsort", "searchsorted", "nonzero"))
 NUMBERS = (int, float, complex)
 SAFE_OF_STATIC = (np.dtype, np.finfo, np.iinfo, type, slice, range)
 
@@ -52,7 +53,7 @@ def _of_data(t: Tracer, x: Arr | Scal, name: str) -> Any:
     handler = ATTRIBUTES.get(name)
     if handler is not None:
         return handler(t, x)
-    if name not in METHODS:
+    if name not in METHODS and name not in OPAQUE_METHODS:
         t.refuse("unsupported_call", name=f"the attribute {name} of an array")
     return Method(x, name)
 

@@ -36,7 +36,7 @@ def matmul(t: Tracer, a: Any, b: Any, out: Any = None) -> Any:
     t.broadcast([x.shape[:-2], y.shape[:-2]])
     result = t.result(t.inferred("matmul", [t.read(x), t.read(y)], {}))
     if isinstance(result, Arr):
-        result.buffer.contiguous = True
+        result.buffer.contiguous = result.ndim <= 2
     return result if out is None else store_out(t, result, out)
 
 

@@ -41,13 +41,21 @@ def as_arr(t: Tracer, x: Any) -> Arr:
 
 def index(t: Tracer, x: Arr, key: Any) -> Any:
     """`x[key]`: a view, or a scalar when every axis has an index."""
+    if any(isinstance(item, (Arr, list)) for item in _items(key)):
+        from tailorbird.capture.choosing import index_by_known
+
+        return index_by_known(t, x, _items(key))
     picked, scalar = pick(t, x, key)
     return Scal(t.read(picked)) if scalar else picked
 
 
+def _items(key: Any) -> tuple[Any, ...]:
+    return key if isinstance(key, tuple) else (key,)
+
+
 def pick(t: Tracer, x: Arr, key: Any) -> tuple[Arr, bool]:
     """The part of x that a basic index shows, and whether NumPy makes a scalar of it."""
-    items: Any = key if isinstance(key, tuple) else (key,)
+    items: Any = _items(key)
     for item in items:
         _refuse_advanced(t, item)
     taken = sum(1 for item in items if item is not None and item is not Ellipsis)

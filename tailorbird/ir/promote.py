@@ -118,13 +118,19 @@ def check_literal(name: str, x: Any, dtype: np.dtype) -> None:
     raise Refused(why("numpy_raises", error=f"OverflowError: {x} does not fit {dtype}"))
 
 
+def _differs(name: str, types: Sequence[Type]) -> bool:
+    """Whether a Python scalar beside NumPy scalars counts as its full dtype and that matters."""
+    weak = tuple(PYTHON_TYPES[t.dtype.kind] if t.weak else t.dtype for t in types)
+    return _resolve(name, weak) != _resolve(name, tuple(t.dtype for t in types))
+
+
 def _refuse_by_value(name: str, types: Sequence[Type]) -> None:
     """NumPy 1.26: refuses the operands for which a scalar's value decides, or decides otherwise."""
     arrays = {t.dtype for t in types if t.rank}
     scalars = {t.dtype for t in types if not t.rank and not t.weak}
     weak = {t.dtype for t in types if t.weak}
     mixed = bool(arrays) and bool(scalars) and (bool(scalars - arrays) or name == "ldexp")
-    hidden = bool(scalars) and bool(weak - scalars) and not arrays
+    hidden = bool(scalars) and bool(weak - scalars) and not arrays and _differs(name, types)
     if mixed or hidden:
         names = ", ".join(str(t) for t in types)
         raise Refused(why("promotion", name=f"{name} of {names}"))
