@@ -16,10 +16,10 @@ from tailorbird.lower.kernel import Fold
 UNSET = 2**63 - 1  # position of an arg fold that has seen nothing
 
 
-def identity(op: str, ty: str) -> float | int:
-    """What a fold starts from."""
+def identity(op: str, ty: str, scan: bool = False) -> float | int:
+    """What a fold starts from. As NumPy's, a sum of -0.0 is 0.0, and a running sum keeps it."""
     if op == "sum":
-        return -0.0 if is_float(ty) else 0
+        return -0.0 if scan and is_float(ty) else 0
     if op == "prod":
         return 1
     if op in ("any", "all"):
@@ -35,18 +35,16 @@ def identity(op: str, ty: str) -> float | int:
 
 
 class Accumulator:
-    """One accumulator: a cell for the value, and one for the nan flag, the position or the
-    compensation where needed.
-    """
+    """One accumulator: a cell for the value, and one for the nan flag or the position if needed."""
 
-    def __init__(self, b: Builder, fold: Fold, width: int) -> None:
+    def __init__(self, b: Builder, fold: Fold, width: int, scan: bool = False) -> None:
         self.b = b
         self.fold = fold
         self.op = fold.op
         self.width = width
         self.ty = fold.value.ty
         self.vt = vector_type(self.ty, width)
-        start = b.constant(identity(self.op, self.ty), self.ty, width)
+        start = b.constant(identity(self.op, self.ty, scan), self.ty, width)
         self.cell = b.cell(self.vt, start)
         self.nan = (
             b.cell(vector_type("b1", width), b.constant(0, "b1", width)) if self.tracks_nan else ""
@@ -76,37 +74,29 @@ class Accumulator:
     def reset(self) -> None:
         self.put(self.b.constant(identity(self.op, self.ty), self.ty, self.width))
 
-    def add(
-        self,
-        value: str,
-        mask: str | None,
-        position: str = "",
-        factors: tuple[str, str] | None = None,
-    ) -> None:
-        """Takes one value a lane, in the lanes of the mask; `factors` are the two sides when the
-        value is a product to be summed.
-        """
+    def add(self, value: str, mask: str | None, position: str = "") -> None:
+        """Takes one value a lane, in the lanes of the mask."""
         if self.has_position:
             self.add_positioned(value, position, mask)
             return
         old = self.get()
-        if factors is not None:
-            call = self.b.intrinsic(
-                f"llvm.fma.{self.suffix()}", self.vt, *((self.vt, x) for x in (*factors, old))
-            )
-            new = self.b.here(call)
-        else:
-            new = self.combine(old, value)
+        new = self.combine(old, value)
+        self.put(new if mask is None else self.pick(mask, new, old))
+        if not self.tracks_nan:
+            return
+        flags = vector_type("b1", self.width)
+        bad = self.b.here(f"fcmp uno {self.vt} {value}, {value}")
         if mask is not None:
-            new = self.pick(mask, new, old)
-        self.put(new)
-        if self.tracks_nan:
-            bad = self.b.here(f"fcmp uno {self.vt} {value}, {value}")
-            flags = vector_type("b1", self.width)
-            if mask is not None:
-                bad = self.b.here(f"and {flags} {bad}, {mask}")
-            seen = self.b.here(f"load {flags}, ptr {self.nan}")
-            self.b.do(f"store {flags} {self.b.here(f'or {flags} {seen}, {bad}')}, ptr {self.nan}")
+            bad = self.b.here(f"and {flags} {bad}, {mask}")
+        seen = self.b.here(f"load {flags}, ptr {self.nan}")
+        self.b.do(f"store {flags} {self.b.here(f'or {flags} {seen}, {bad}')}, ptr {self.nan}")
+
+    def add_product(self, left: str, right: str, mask: str | None) -> None:
+        """Adds a product, rounded once."""
+        old = self.get()
+        operands = ((self.vt, x) for x in (left, right, old))
+        new = self.b.here(self.b.intrinsic(f"llvm.fma.{self.suffix()}", self.vt, *operands))
+        self.put(new if mask is None else self.pick(mask, new, old))
 
     def suffix(self) -> str:
         return self.ty if self.width == 1 else f"v{self.width}{self.ty}"
@@ -153,9 +143,8 @@ class Accumulator:
         if mask is not None:
             take = self.b.here(f"and {vector_type('b1', self.width)} {take}, {mask}")
         self.put(self.pick(take, value, old))
-        self.b.do(
-            f"store {self.place_type} {self.pick(take, position, at, self.place_type)}, ptr {self.place}"
-        )
+        best = self.pick(take, position, at, self.place_type)
+        self.b.do(f"store {self.place_type} {best}, ptr {self.place}")
 
     def merge(self, other: Accumulator) -> None:
         """Takes everything another accumulator of the same width holds."""
@@ -218,8 +207,10 @@ class Accumulator:
             f"select i1 {flag}, {LLVM_TYPES[self.ty]} {nan}, {LLVM_TYPES[self.ty]} {value}"
         )
 
-    def lanes_with_nan(self) -> str:
-        """The value of every lane (each its own row), nan included."""
+    def in_lanes(self) -> str:
+        """The result of every lane (each its own row), nan included."""
+        if self.has_position:
+            return self.b.here(f"load {self.place_type}, ptr {self.place}")
         value = self.get()
         if not self.tracks_nan:
             return value
@@ -266,8 +257,14 @@ class Compensated:
         self.ty = ty
         self.width = width
         self.vt = vector_type(ty, width)
-        self.total = b.cell(self.vt, b.constant(-0.0, ty, width))
-        self.error = b.cell(self.vt, b.constant(0.0, ty, width))
+        zero = b.constant(0.0, ty, width)
+        self.total = b.cell(self.vt, zero)
+        self.error = b.cell(self.vt, zero)
+
+    def take(self, block: Accumulator) -> None:
+        """Adds a block's sum and lets the block start again."""
+        self.add(block.get())
+        block.reset()
 
     def add(self, x: str) -> None:
         """total, error += x by two-sum."""
@@ -283,14 +280,16 @@ class Compensated:
         b.do(f"store {vt} {t}, ptr {self.total}")
         b.do(f"store {vt} {b.here(f'fadd {vt} {e}, {lost}')}, ptr {self.error}")
 
-    def result(self) -> str:
-        """The total with its errors; an infinite or nan total has no meaningful error."""
+    def result(self, rest: str) -> str:
+        """The total with its errors, and what is still in the block that was not taken.
+
+        The errors of an infinite or nan total mean nothing: they are nan and left out.
+        """
         b, vt = self.b, self.vt
         t = b.here(f"load {vt}, ptr {self.total}")
         e = b.here(f"load {vt}, ptr {self.error}")
+        known = b.here(f"fcmp ord {vt} {e}, {e}")
+        flags = vector_type("b1", self.width)
         zero = b.constant(0.0, self.ty, self.width)
-        some = b.here(
-            f"fcmp one {vt} {e}, {zero}"
-        )  # false for nan, and keeps -0 + 0 from losing its sign
-        fixed = b.here(f"fadd {vt} {t}, {e}")
-        return b.here(f"select {vector_type('b1', self.width)} {some}, {vt} {fixed}, {vt} {t}")
+        e = b.here(f"select {flags} {known}, {vt} {e}, {vt} {zero}")
+        return b.here(f"fadd {vt} {b.here(f'fadd {vt} {t}, {e}')}, {rest}")

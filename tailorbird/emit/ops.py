@@ -155,6 +155,14 @@ def _extreme(relation: str, skip_nan: bool, name: str) -> Callable[[Lanes], str]
     return emit
 
 
+def _reciprocal(x: Lanes) -> str:
+    """Of integers: NumPy divides in double and casts."""
+    wide = cast(x.b, x.args[0], x.types[0], "f64", x.width)
+    one = x.b.constant(1.0, "f64", x.width)
+    quotient = x.pure(f"fdiv {x.vt('f64')} {one}, {wide}")
+    return cast(x.b, quotient, "f64", x.result, x.width)
+
+
 # -- integer division and shifts
 
 
@@ -264,7 +272,8 @@ def _compare_mixed(x: Lanes, relation: str) -> str:
     signed_first = is_signed(x.types[0])
     signed = x.args[0] if signed_first else x.args[1]
     negative = x.icmp("slt", signed, x.const(0, "i64"), "i64")
-    plain = x.icmp(relation if relation in ("eq", "ne") else "u" + relation, *x.args, ty="i64")
+    unsigned = relation if relation in ("eq", "ne") else f"u{relation}"
+    plain = x.icmp(unsigned, x.args[0], x.args[1], "i64")
     below = relation in ("lt", "le") if signed_first else relation in ("gt", "ge")
     return x.select(negative, x.const(relation == "ne" or below, "b1"), plain, "b1")
 
@@ -394,6 +403,7 @@ TABLE: dict[str, Callable[[Lanes], str]] = {
     "fabs": _absolute,
     "sign": _sign,
     "signbit": _signbit,
+    "reciprocal": _reciprocal,
     "rint": _intrinsic("roundeven"),
     "floor": _intrinsic("floor"),
     "ceil": _intrinsic("ceil"),
@@ -445,6 +455,37 @@ def emit_op(b: Builder, op: str, args: list[str], types: list[str], result: str,
     if op in VECTOR_MATH:
         return emit_math(b, op, LLVM_TYPES[types[0]], width, args)
     return call_library(b, op, types[0], width, args)
+
+
+FINITE = str(0x198)  # llvm.is.fpclass: finite and not zero
+RECIPROCAL_RANGE = {"f32": 2.0**100, "f64": 2.0**1000}
+
+
+def divide_by_scalar(b: Builder, x: str, divisor: str, ty: str, width: int) -> str:
+    """Lanes over one divisor: a product with its reciprocal, and one step that rounds it as the quotient.
+
+    q = x * r; q + (x - q * s) * r is the correctly rounded quotient (Markstein) away from the ends
+    of the range. An exact or infinite q is kept (`rest` is 0, inf or nan). A divisor without a normal reciprocal divides.
+    """
+    vt, scalar = vector_type(ty, width), LLVM_TYPES[ty]
+    lanes = Lanes(b, width, [], [ty], ty)
+    one = Lanes(b, 1, [], [ty], ty)
+    s = b.splat(divisor, ty, width)
+    r = b.splat(b.pure(f"fdiv {scalar} {one.const(1.0)}, {divisor}"), ty, width)
+    q = b.pure(f"fmul {vt} {x}, {r}")
+    rest = lanes.intrinsic("fma", b.pure(f"fneg {vt} {q}"), s, x)
+    fixed = lanes.intrinsic("fma", rest, r, q)
+    plain = b.intrinsic(f"llvm.is.fpclass.{lanes.suffix()}", lanes.vt("b1"), (vt, rest), ("i32", FINITE))
+    quotient = lanes.select(b.pure(plain), fixed, q)
+    size = one.intrinsic("fabs", divisor)
+    top = RECIPROCAL_RANGE[ty]
+    odd = b.pure(
+        f"or i1 {one.fcmp('ult', size, one.const(1 / top))}, {one.fcmp('ugt', size, one.const(top))}"
+    )
+    slot = b.cell(vt, quotient)
+    with b.when(odd):
+        b.do(f"store {vt} {b.here(f'fdiv {vt} {x}, {s}')}, ptr {slot}")
+    return b.here(f"load {vt}, ptr {slot}")
 
 
 def cast(b: Builder, register: str, source: str, target: str, width: int) -> str:
