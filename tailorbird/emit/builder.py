@@ -155,7 +155,7 @@ class Builder:
         return register
 
     @contextmanager
-    def loop(self, low: str, high: str, step: int = 1) -> Iterator[str]:
+    def loop(self, low: str, high: str, step: int | str = 1) -> Iterator[str]:
         """A counted loop, skipped when empty; yields the counter."""
         self.count += 1
         n = self.count
@@ -196,17 +196,29 @@ class Builder:
         self.block = f"E{n}"
 
     def rare(self, mask: str, width: int, value: str, vtype: str, call: str) -> str:
-        """`value`, or the result of `call` when any lane of the mask is set."""
-        slot = self.cell(vtype, value)
-        if width == 1:
-            condition = mask
-        else:
+        """`value`, or the result of `call` when any lane of the mask is set; made once, as far out
+        as its operands allow.
+        """
+        key = f"rare {mask}, {value}, {call}"
+        for scope in self.scopes:
+            if key in scope.values:
+                return scope.values[key]
+        condition = mask
+        if width > 1:
             bits = self.pure(f"bitcast <{width} x i1> {mask} to i{width}")
             condition = self.pure(f"icmp ne i{width} {bits}, 0")
+        depth = max((self.depth.get(r, 0) for r in REGISTER.findall(key)), default=0)
+        inside, self.scopes = self.scopes[depth + 1 :], self.scopes[: depth + 1]
+        block = self.block
+        slot = self.cell(vtype, value)
         with self.when(condition):
-            result = self.here(call)
-            self.do(f"store {vtype} {result}, ptr {slot}")
-        return self.here(f"load {vtype}, ptr {slot}")
+            self.do(f"store {vtype} {self.here(call)}, ptr {slot}")
+        register = self.here(f"load {vtype}, ptr {slot}")
+        self.scopes[-1].values[key] = register
+        self.scopes = self.scopes + inside
+        if inside:
+            self.block = block
+        return register
 
     def function(self, signature: str, attributes: str) -> str:
         """The finished function."""

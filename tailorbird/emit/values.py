@@ -1,0 +1,159 @@
+"""Expressions of a nest become registers.
+
+In: an expression and a lane offset, inside the loops that are open. Out: a register and its width:
+1 for what every lane shares, else the lanes of the schedule.
+
+Invariants: an expression is emitted once for a lane offset within the innermost open loop; what
+does not change there is hoisted by the builder. Loads of buffers that the nest writes stay in
+place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tailorbird.emit.builder import Builder, Module
+from tailorbird.emit.frame import Frame
+from tailorbird.emit.memory import Memory, Place
+from tailorbird.emit.ops import cast, emit_op
+from tailorbird.lower.kernel import (
+    Axis,
+    Cell,
+    Const,
+    Ex,
+    Index,
+    Load,
+    Nest,
+    Op,
+    Scalar,
+    Size,
+    Store,
+)
+
+Register = tuple[str, int]
+
+
+class Values:
+    """The expressions of one nest, and the function that they are emitted into."""
+
+    def __init__(self, module: Module, frame: Frame, nest: Nest) -> None:
+        self.module = module
+        self.frame = frame
+        self.nest = nest
+        self.s = nest.schedule
+        self.depends: dict[int, bool] = {}
+        self.lanes_are_rows = any(a.name == self.s.vector for a in nest.rows)
+        self.start()
+
+    def start(self) -> None:
+        """A new function."""
+        self.b = Builder(self.module)
+        stages = self.nest.stages
+        written = {s.buffer.name for stage in stages for s in [*stage.head, *stage.stores]}
+        self.memory = Memory(self.b, self.frame, written)
+        self.memory.vector, self.memory.width = self.s.vector, self.s.width
+        self.cells: dict[str, dict[int, str]] = {}
+        self.memo: dict[tuple[int, int], Register] = {}
+        self.mask: str | None = None
+
+    @contextmanager
+    def axis(self, axis: Axis, counter: str) -> Iterator[None]:
+        """Inside a loop over an axis."""
+        memo, self.memo = self.memo, {}
+        self.memory.env[axis.name] = counter
+        self.memory.order.append(axis.name)
+        yield
+        self.memory.order.pop()
+        del self.memory.env[axis.name]
+        self.memo = memo
+
+    def widened(self, x: Ex, lane: int, ty: str, width: int) -> str:
+        """The register of an expression with a number in every lane."""
+        register, own = self.value(x, lane)
+        return register if own == width else self.b.splat(register, ty, width)
+
+    def follows_lanes(self, x: Ex) -> bool:
+        """Whether an expression differs from lane to lane."""
+        key = id(x)
+        if key not in self.depends:
+            if isinstance(x, Op):
+                answer = any(self.follows_lanes(a) for a in x.args)
+            elif isinstance(x, Load):
+                moves = x.at.stride(self.s.vector) != 0
+                answer = moves or any(self.follows_lanes(t) for t, _ in x.computed)
+            elif isinstance(x, Index):
+                answer = x.axis == self.s.vector
+            else:
+                answer = isinstance(x, Cell) and self.lanes_are_rows
+            self.depends[key] = answer and self.s.width > 1
+        return self.depends[key]
+
+    def value(self, x: Ex, lane: int) -> Register:
+        """The register of an expression at a lane offset, and its width."""
+        key = (id(x), lane if self.varies(x) else 0)
+        if key not in self.memo:
+            self.memo[key] = self.compute(x, lane)
+        return self.memo[key]
+
+    def varies(self, x: Ex) -> bool:
+        several = self.s.unroll > 1
+        return several and (self.follows_lanes(x) or isinstance(x, Cell) or self.s.width == 1)
+
+    def compute(self, x: Ex, lane: int) -> Register:
+        b = self.b
+        if isinstance(x, Const):
+            return b.constant(x.value, x.ty, 1), 1
+        if isinstance(x, Size):
+            return self.frame.size(b, x.dim), 1
+        if isinstance(x, Scalar):
+            return self.frame.scalar(b, x.name, x.ty), 1
+        if isinstance(x, Cell):
+            width = self.s.width if self.lanes_are_rows else 1
+            lanes = self.cells[x.name]
+            return lanes[lane if lane in lanes else 0], width
+        if isinstance(x, Index):
+            return self.index(x, lane)
+        if isinstance(x, Load):
+            return self.load(x, lane)
+        assert isinstance(x, Op)
+        return self.op(x, lane)
+
+    def index(self, x: Index, lane: int) -> Register:
+        counter = self.memory.env.get(x.axis, "0")
+        if x.axis != self.s.vector:
+            return counter, 1
+        base = self.b.pure(f"add nsw i64 {counter}, {lane}") if lane else counter
+        w = self.s.width
+        if w == 1:
+            return base, 1
+        first = self.b.splat(base, "i64", w)
+        return self.b.pure(f"add nsw <{w} x i64> {first}, {self.b.iota(w)}"), w
+
+    def load(self, x: Load, lane: int) -> Register:
+        computed = [(*self.value(t, lane), stride) for t, stride in x.computed]
+        place = self.memory.place(x.buffer, x.at, lane, computed, self.mask)
+        return self.memory.load(x.buffer, place, x.part)
+
+    def op(self, x: Op, lane: int) -> Register:
+        values = [self.value(a, lane) for a in x.args]
+        width = max(w for _, w in values)
+        types = [a.ty for a in x.args]
+        args = [
+            r if w == width else self.b.splat(r, ty, width)
+            for (r, w), ty in zip(values, types, strict=True)
+        ]
+        if x.op == "cast":
+            return cast(self.b, args[0], types[0], x.ty, width), width
+        return emit_op(self.b, x.op, args, types, x.ty, width), width
+
+    def store_all(self, stores: list[Store], lane: int) -> None:
+        """Stores at one point; every value is computed before the first is stored."""
+        ready: list[tuple[Store, Place, list[str], int]] = []
+        for store in stores:
+            place = self.memory.place(store.buffer, store.at, lane, [], self.mask)
+            width = self.s.width if place.stride != 0 else 1
+            values = [self.widened(x, lane, x.ty, width) for x in store.value]
+            ready.append((store, place, values, width))
+        for store, place, values, width in ready:
+            self.memory.store(store.buffer, place, values, width)
