@@ -101,10 +101,17 @@ def map_value(t: Tracer, name: str, operands: Sequence[Operand]) -> Value:
     for k, (x, found) in enumerate(zip(types, taken)):
         if x.weak and found.kind in "iu":
             must_fit(t, inputs[k], found)
+        else:
+            inputs[k] = _float_if_huge(inputs[k])
     if name == "power" and dtype.kind in "iu":
         _integer_power(t, inputs[1], types[1])
     shape = t.broadcast([x.shape for x in types])
     return t.emit(name, inputs, None, Type(dtype, shape))
+
+
+def _float_if_huge(x: Operand) -> Operand:
+    """A Python int beyond 64 bits meets floats as a float."""
+    return float(x) if type(x) is int and abs(x) >= 2**63 else x
 
 
 def promoted(t: Tracer, name: str, types: tuple[Type, ...]) -> tuple[Sequence[np.dtype], np.dtype]:

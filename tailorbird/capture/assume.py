@@ -14,6 +14,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import gcd
 
 from tailorbird.ir.expr import Dim, Expr, Sym, apply, divide_exactly, evaluate, substitute
 from tailorbird.ir.node import Guard
@@ -37,11 +38,11 @@ class Assumptions:
 
     def canon(self, x: Dim) -> Dim:
         """x with every solved symbol replaced."""
-        if not self.solved or isinstance(x, int):
+        if isinstance(x, int) or not (self.solved or self.quotients):
             return x
         found = self._canonical.get(x)
         if found is None:
-            found = substitute(x, self.solved)
+            found = self._multiplied_out(substitute(x, self.solved))
             self._canonical[x] = found
         return found
 
@@ -73,7 +74,7 @@ class Assumptions:
 
     def equal(self, a: Dim, b: Dim) -> bool | None:
         """Is a == b? Equal values are unified; an equality that no symbol solves is None."""
-        difference = self._multiplied_out(self.canon(a - b))
+        difference = self.canon(a - b)
         if isinstance(difference, int):
             return difference == 0
         value = self.hint(difference)
@@ -120,6 +121,7 @@ class Assumptions:
         self.guards[Guard("==", apply("mod", total, part))] = None
         result = apply("floordiv", total, part)
         self.quotients[result] = (total, part)
+        self._canonical.clear()
         return result
 
     # the end
@@ -159,16 +161,23 @@ class Assumptions:
         for quotient, (total, part) in self.quotients.items():
             if isinstance(x, int):
                 return x
-            quotient, total, part = self.canon(quotient), self.canon(total), self.canon(part)
-            if isinstance(quotient, Expr):
-                x = _replace_product(x, quotient * part, total)
+            made = substitute(quotient, self.solved)
+            if isinstance(made, Expr):
+                parts = made * substitute(part, self.solved)
+                x = _replace_product(x, parts, substitute(total, self.solved))
         return x
 
     # proofs
 
     def _require(self, x: Dim) -> None:
-        self.guards[Guard(">=", x)] = None
-        self._learn(x)
+        """Guards x >= 0, divided by the common factor of its terms."""
+        assert isinstance(x, Expr)
+        factor = gcd(*(c for monomial, c in x.terms if monomial))
+        smallest = apply("floordiv", x, factor) if factor > 1 else x
+        self.guards[Guard(">=", smallest)] = None
+        self._learn(smallest)
+        if factor > 1:
+            self._learn(x)
 
     def _learn(self, x: Dim) -> None:
         self.facts.append(x)

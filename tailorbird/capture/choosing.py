@@ -13,6 +13,7 @@ import numpy as np
 from tailorbird.capture.arith import elementwise, map_value
 from tailorbird.capture.assign import store_out
 from tailorbird.capture.build import constant, convert
+from tailorbird.capture.containers import iterate
 from tailorbird.capture.registry import METHODS, handles
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, Unhandled, is_static
@@ -32,6 +33,20 @@ def _where(t: Tracer, condition: Any, *choices: Any) -> Any:
         test = map_value(t, "not_equal", [test, 0])
     value = map_value(t, "where", [test, *(t.operand(x) for x in choices)])
     return as_arr(t, t.result(value))
+
+
+@handles(np.select)
+def _select(t: Tracer, condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """The first choice whose condition holds: a chain of where, from the last to the first."""
+    tests, choices = (iterate(t, x, "np.select") for x in (condlist, choicelist))
+    if not tests or len(tests) != len(choices):
+        t.raises("ValueError: np.select needs as many conditions as choices")
+    found = default
+    for test, choice in reversed(list(zip(tests, choices))):
+        if as_arr(t, test).dtype.kind != "b":
+            t.raises("TypeError: invalid entry in condlist: should be boolean ndarray")
+        found = _where(t, test, choice, found)
+    return found
 
 
 @handles(np.clip, method="clip")

@@ -23,8 +23,14 @@ from tailorbird.capture.build import (
 )
 from tailorbird.capture.registry import handles
 from tailorbird.capture.tracer import Tracer, exact
-from tailorbird.capture.values import Arr, Buffer, Scal, Unhandled, is_number
-from tailorbird.capture.views import as_arr, broadcast_view, insert_axes, is_contiguous
+from tailorbird.capture.values import Arr, Scal, Unhandled, is_number
+from tailorbird.capture.views import (
+    as_arr,
+    broadcast_view,
+    insert_axes,
+    is_contiguous,
+    maybe_copied,
+)
 from tailorbird.ir.expr import Dim, Expr
 from tailorbird.ir.node import type_of
 from tailorbird.ir.types import Type
@@ -328,10 +334,7 @@ def _ascontiguousarray(t: Tracer, a: Any, dtype: Any = None) -> Any:
     x = _asarray(t, a, dtype)
     if is_contiguous(t, x):
         return x
-    buffer = Buffer(t.read(x))
-    buffer.base = x
-    buffer.seen = buffer.content
-    return Arr(buffer)
+    return maybe_copied(t, x, t.shape_of(x))
 
 
 @handles(np.copy)

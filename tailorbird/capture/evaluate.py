@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import sys
 from typing import Any
 
 from tailorbird.capture.arith import BINARY, UNARY, binary, concretely, truth, unary
@@ -85,7 +86,11 @@ def _from_cell(t: Tracer, name: str, frame: Frame) -> Any:
 def _global_source(t: Tracer, name: str, frame: Frame) -> Source:
     if frame.globals is t.frames[0].globals:
         return Source(("global", name))
-    return Source(("module", frame.globals.get("__name__", ""), name))
+    module = sys.modules.get(frame.globals.get("__name__", ""))
+    if module is not None and vars(module) is frame.globals:
+        return Source(("module", module.__name__, name))
+    assert frame.source is not None, "only the captured function has no path"
+    return frame.source.attr("__globals__").item(name)
 
 
 # Operators

@@ -121,13 +121,27 @@ class _Canonical:
 
     def graph(self, results: Any, finals: dict[Value, Value]) -> Graph:
         t = self.t
+        nodes = self.needed(results, finals)
+        self.drop_unused_constants(nodes, results, finals)
         parameters = [self.parameter(p) for p in t.parameters]
-        for node in self.needed(results, finals):
+        for node in nodes:
             self.node(node)
         changed = map_leaves(results, self.leaf)
         ends = {self.value(p): self.value(v) for p, v in finals.items()}
         guards = t.assume.owed()
         return Graph(t.name, parameters, list(t.ints), guards, self.region, changed, ends)
+
+    def drop_unused_constants(
+        self, nodes: list[Node], results: Any, finals: dict[Value, Value]
+    ) -> None:
+        """A constant that only told positions is no parameter; what the caller passes always is."""
+        used = {x for node in nodes for x in node.inputs if isinstance(x, Value)}
+        used |= {leaf for leaf in leaves(results) if isinstance(leaf, Value)}
+        used |= set(finals.values())
+        pairs = list(zip(self.t.parameters, self.t.sources))
+        kept = [(p, s) for p, s in pairs if p in used or s.root[0] != "static"]
+        self.t.parameters = [p for p, _ in kept]
+        self.t.sources = [s for _, s in kept]
 
     def parameter(self, old: Value) -> Value:
         made = Value(self.type(old.type), name=old.name)

@@ -109,6 +109,34 @@ def _column_stack(t: Tracer, tup: Any) -> Any:
     return joined(t, parts, 1)
 
 
+@handles(np.block)
+def _block(t: Tracer, arrays: Any) -> Any:
+    """Nested lists: the innermost are joined along the last axis, their lists before that."""
+    if not isinstance(arrays, list):
+        return t.array(t.read(as_arr(t, arrays)))
+    depth = _depth(arrays)
+    leaves = [as_arr(t, x) for x in _flat(arrays)]
+    rank = max([depth, *(x.ndim for x in leaves)])
+    return _joined_block(t, arrays, rank, depth)
+
+
+def _joined_block(t: Tracer, x: Any, rank: int, level: int) -> Arr:
+    from tailorbird.capture.shaping import _at_least
+
+    if not isinstance(x, list):
+        return _at_least(t, as_arr(t, x), rank)
+    parts = [_joined_block(t, item, rank, level - 1) for item in x]
+    return joined(t, parts, rank - level)
+
+
+def _depth(x: Any) -> int:
+    return 1 + max(map(_depth, x), default=0) if isinstance(x, list) else 0
+
+
+def _flat(x: Any) -> list[Any]:
+    return [leaf for item in x for leaf in _flat(item)] if isinstance(x, list) else [x]
+
+
 @handles(np.append)
 def _append(t: Tracer, arr: Any, values: Any, axis: Any = None) -> Any:
     return _concatenate(t, [as_arr(t, arr), as_arr(t, values)], axis)

@@ -75,12 +75,18 @@ def _lift(t: Tracer, source: Source, live: Any) -> Any:
     if isinstance(live, functools.partial):
         return _partial(t, source, live)
     if isinstance(live, tuple) and hasattr(kind, "_fields"):
-        return Obj(source, live)
+        return _object(t, source, live)
     if isinstance(live, (int, float, complex, tuple, list, dict)):
         t.refuse("unsupported_type", name=str(source), type=kind.__name__)
     if is_library(kind.__module__) and callable(live):
         t.statics[source] = live
         return live
+    return _object(t, source, live)
+
+
+def _object(t: Tracer, source: Source, live: Any) -> Obj:
+    """An object whose attributes are looked up when asked for; its type never changes."""
+    t.statics[source.ask("type")] = type(live)
     return Obj(source, live)
 
 

@@ -97,9 +97,12 @@ def _of_static(t: Tracer, x: Any, name: str) -> Any:
 
 def _class_function(t: Tracer, owner: type, name: str, found: Any) -> Any:
     function = found if isinstance(found, FunctionType) else found.__func__
-    source = Source(("module", owner.__module__, owner.__qualname__.split(".")[0]))
-    for part in owner.__qualname__.split(".")[1:]:
+    first, *parts = owner.__qualname__.split(".")
+    source = Source(("module", owner.__module__, first))
+    for part in parts:
         source = source.attr(part)
+    if "<locals>" in parts or source.find(None, {}) is not owner:
+        t.refuse("unsupported_syntax", name=f"{name} of a class defined in a function")
     source = source.attr(name)
     return lift(t, source.attr("__func__") if isinstance(found, classmethod) else source, function)
 
@@ -121,7 +124,6 @@ def _of_object(t: Tracer, x: Obj, name: str) -> Any:
     plain: tuple[Any, ...] = (object.__getattribute__, tuple.__getattribute__)
     if kind.__getattribute__ not in plain:
         t.refuse("unsupported_type", name=str(x.source), type=kind.__name__)
-    t.statics[x.source.ask("type")] = kind
     found = _in_class(kind, name)
     if isinstance(found, property):
         return _property(t, x, name, found)

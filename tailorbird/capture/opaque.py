@@ -19,12 +19,12 @@ import numpy as np
 from tailorbird.capture.arith import concretely
 from tailorbird.capture.builtin import is_pure
 from tailorbird.capture.lift import is_library
-from tailorbird.capture.tracer import Tracer
+from tailorbird.capture.tracer import Shape, Tracer
 from tailorbird.capture.values import Arr, Scal, is_static
 from tailorbird.errors import GuardMissed
 from tailorbird.ir.expr import Expr
 from tailorbird.ir.interp import run
-from tailorbird.ir.node import Graph, Node, Operand, Slot, Value
+from tailorbird.ir.node import Graph, Node, Operand, Slot, Value, type_of
 from tailorbird.ir.types import SUPPORTED, Type
 from tailorbird.reasons import why
 
@@ -75,7 +75,8 @@ def call_library(t: Tracer, function: Any, args: tuple[Any, ...], keywords: dict
     live = live_values(t, operands)
     result = _called(t, function, template, live)
     t.reasons.append(why("opaque_call", file=t.file, line=t.line, name=_shown(function, name)))
-    return _recorded(t, path, template, operands, live, result)
+    shape = _known_shape(t, function, name, operands)
+    return _recorded(t, path, template, operands, live, result, shape)
 
 
 def _shown(function: Any, name: str) -> str:
@@ -144,12 +145,18 @@ def _called(t: Tracer, function: Callable[..., Any], template: Any, live: list[A
 
 
 def _recorded(
-    t: Tracer, path: str, template: Any, operands: list[Operand], live: list[Any], result: Any
+    t: Tracer,
+    path: str,
+    template: Any,
+    operands: list[Operand],
+    live: list[Any],
+    result: Any,
+    shape: Shape | None,
 ) -> Any:
     many = isinstance(result, (tuple, list))
     found = list(result) if many else [result]
     name = path.partition(":")[2]
-    types = [_type(t, name, x, operands, live) for x in found]
+    types = [_type(t, name, x, live, shape) for x in found]
     attrs: dict[str, Any] = {"function": path, "template": template}
     if many:
         attrs["many"] = True
@@ -169,7 +176,17 @@ def _wrapped(t: Tracer, value: Value, x: Any) -> Arr | Scal:
     return t.array(value) if isinstance(x, np.ndarray) else Scal(value)
 
 
-def _type(t: Tracer, name: str, x: Any, operands: list[Operand], live: list[Any]) -> Type:
+def _known_shape(t: Tracer, function: Any, name: str, operands: list[Operand]) -> Shape | None:
+    """The shape that every result has, for functions that are known to keep it."""
+    types = [type_of(x) for x in operands]
+    if isinstance(function, np.ufunc) and function.signature is None:
+        return t.broadcast([kind.shape for kind in types])
+    if name in SAME_SHAPE and types:
+        return tuple(map(t.assume.canon, types[0].shape))
+    return None
+
+
+def _type(t: Tracer, name: str, x: Any, live: list[Any], shape: Shape | None) -> Type:
     if type(x) is not np.ndarray and not isinstance(x, np.generic):
         t.refuse("unsupported_call", name=f"{name}, which returns a {type(x).__name__}")
     if x.dtype not in SUPPORTED or not x.dtype.isnative:
@@ -177,7 +194,6 @@ def _type(t: Tracer, name: str, x: Any, operands: list[Operand], live: list[Any]
     arrays = [a for a in live if isinstance(a, np.ndarray)]
     if isinstance(x, np.ndarray) and any(np.may_share_memory(x, a) for a in arrays):
         t.refuse("returns_view", name=name)
-    first = operands[0] if operands else None
-    if name in SAME_SHAPE and isinstance(first, Value) and arrays and arrays[0].shape == x.shape:
-        return Type(x.dtype, tuple(map(t.assume.canon, first.type.shape)))
+    if shape is not None and tuple(map(t.assume.hint, shape)) == x.shape:
+        return Type(x.dtype, shape)
     return Type(x.dtype, tuple(t.new_fresh() for _ in x.shape))

@@ -22,6 +22,7 @@ from tailorbird.capture.views import (
     drop_axes,
     flip_axes,
     insert_axes,
+    maybe_copied,
     normal_axes,
     normal_axis,
     permute,
@@ -148,7 +149,11 @@ def _reshape(t: Tracer, a: Any, shape: Any, order: Any = "C") -> Any:
 
 @handles(np.ravel, method="ravel")
 def _ravel(t: Tracer, a: Any, order: Any = "C") -> Any:
-    return _reshape(t, a, -1 if as_arr(t, a).ndim != 1 else as_arr(t, a).shape, order)
+    """Like reshape(-1), but NumPy also copies when one axis has gaps."""
+    if order != "C":
+        t.refuse("unsupported_call", name=f"ravel with order={order!r}")
+    x = as_arr(t, a)
+    return maybe_copied(t, x, (t.assume.canon(size_of(x.shape)),))
 
 
 @handles(method="flatten")
@@ -301,14 +306,19 @@ def _rot90(t: Tracer, m: Any, k: Any = 1, axes: Any = (0, 1)) -> Any:
 
 @handles(np.broadcast_to)
 def _broadcast_to(t: Tracer, array: Any, shape: Any) -> Any:
-    return broadcast_view(t, as_arr(t, array), shape_from(t, shape))
+    return _another(broadcast_view(t, as_arr(t, array), shape_from(t, shape)))
+
+
+def _another(x: Arr) -> Arr:
+    """A new array object that shows the same."""
+    return Arr(x.buffer, x.view)
 
 
 @handles(np.broadcast_arrays)
 def _broadcast_arrays(t: Tracer, *args: Any) -> Any:
     arrays = [as_arr(t, a) for a in args]
     shape = t.broadcast([x.shape for x in arrays])
-    return tuple(broadcast_view(t, x, shape) for x in arrays)
+    return tuple(_another(broadcast_view(t, x, shape)) for x in arrays)
 
 
 @handles(np.broadcast_shapes)

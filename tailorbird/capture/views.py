@@ -263,6 +263,11 @@ def reshape(t: Tracer, x: Arr, wanted: Any) -> Arr:
     moved = _units_moved(t, x, shape)
     if moved is not None:
         return moved
+    return maybe_copied(t, x, shape)
+
+
+def maybe_copied(t: Tracer, x: Arr, shape: Shape) -> Arr:
+    """x in another shape, sharing its memory if it is known to be contiguous; else nobody knows."""
     content = t.read(x)
     buffer = Buffer(t.reshaped(content, shape))
     buffer.base = x
