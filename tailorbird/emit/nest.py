@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from tailorbird.emit.builder import MEMORY_TYPES
+from tailorbird.emit.casts import is_float
 from tailorbird.emit.folds import Accumulator, Compensated
-from tailorbird.emit.ops import is_float
 from tailorbird.emit.values import Values
 from tailorbird.lower.kernel import Axis, Fold, Nest, Op, Stage
 
@@ -102,9 +102,16 @@ class NestEmitter(Values):
             self.mask = old
 
     def lane_mask(self, i: str, high: str) -> str:
-        w = self.s.width
-        name = f"llvm.get.active.lane.mask.v{w}i1.i64"
-        return self.b.pure(self.b.intrinsic(name, f"<{w} x i1>", ("i64", i), ("i64", high)))
+        """The lanes of counter i that are below high: a mask register, or a compare without AVX-512."""
+        b, w = self.b, self.s.width
+        left = b.pure(f"sub nsw i64 {high}, {i}")
+        left = b.pure(b.intrinsic("llvm.umin.i64", "i64", ("i64", left), ("i64", str(w))))
+        if not b.avx512 or w > 32:
+            count = b.splat(b.pure(f"trunc i64 {left} to i32"), "i32", w)
+            lanes = ", ".join(f"i32 {k}" for k in range(w))
+            return b.pure(f"icmp ult <{w} x i32> <{lanes}>, {count}")
+        ones = b.pure(f"sub i64 {b.pure(f'shl i64 1, {left}')}, 1")
+        return b.pure(f"bitcast i{w} {b.pure(f'trunc i64 {ones} to i{w}')} to <{w} x i1>")
 
     def inner_loops(self, axes: list[Axis], body: Callable[[], None]) -> None:
         if not axes:

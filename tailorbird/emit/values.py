@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tailorbird.emit.builder import Builder, Module
+from tailorbird.emit.casts import cast
 from tailorbird.emit.frame import Frame
 from tailorbird.emit.memory import Memory, Place
-from tailorbird.emit.ops import cast, emit_op
+from tailorbird.emit.ops import divide_by_scalar, emit_op
 from tailorbird.lower.kernel import (
     Axis,
     Cell,
@@ -145,6 +146,8 @@ class Values:
         ]
         if x.op == "cast":
             return cast(self.b, args[0], types[0], x.ty, width), width
+        if x.op == "divide" and width > 1 and values[1][1] == 1:
+            return divide_by_scalar(self.b, args[0], values[1][0], x.ty, width), width
         return emit_op(self.b, x.op, args, types, x.ty, width), width
 
     def store_all(self, stores: list[Store], lane: int) -> None:

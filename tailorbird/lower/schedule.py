@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from tailorbird.fuse.flow import Position
 from tailorbird.fuse.groups import COSTS
-from tailorbird.lower.kernel import PART, SIZES, Axis, Ex, Index, Load, Nest, Op, Schedule
+from tailorbird.lower.kernel import PART, SIZES, Axis, Cell, Ex, Index, Load, Nest, Op, Schedule
 
 
 def expressions(nest: Nest) -> list[Ex]:
@@ -68,7 +68,7 @@ def schedule(nest: Nest, width_bytes: int) -> Nest:
         return nest
     if not any(stage.folds for stage in nest.stages):
         _rotate(nest, vector)
-    width = max(1, width_bytes // _widest(nest, order))
+    width = max(1, width_bytes // _widest(nest, order, vector))
     nest.schedule = Schedule(vector, width, _unroll(nest, vector, cost), cost)
     return nest
 
@@ -118,12 +118,27 @@ def _rotate(nest: Nest, vector: str) -> None:
     nest.rows = [a for a in axes if a.name != vector]
 
 
-def _widest(nest: Nest, order: list[Ex]) -> int:
-    """Bytes of the widest scalar that is computed with."""
-    sizes = [SIZES[x.ty] for x in order if isinstance(x, (Op, Load, Index))]
+def _widest(nest: Nest, order: list[Ex], vector: str) -> int:
+    """Bytes of the widest scalar that differs from lane to lane."""
+    lanes: set[int] = set()
+    rows = any(a.name == vector for a in nest.rows)
+    sizes = [1]
+    for x in order:
+        if isinstance(x, Op):
+            varies = any(id(a) in lanes for a in x.args)
+        elif isinstance(x, Load):
+            varies = x.at.stride(vector) != 0 or any(id(t) in lanes for t, _ in x.computed)
+        else:
+            varies = (isinstance(x, Index) and x.axis == vector) or (isinstance(x, Cell) and rows)
+        if varies:
+            lanes.add(id(x))
+            sizes.append(SIZES[x.ty])
     for stage in nest.stages:
-        sizes += [SIZES[PART.get(s.buffer.ty, s.buffer.ty)] for s in [*stage.head, *stage.stores]]
-    return max(sizes, default=8)
+        for store in [*stage.head, *stage.stores]:
+            if store.at.stride(vector) != 0:
+                sizes.append(SIZES[PART.get(store.buffer.ty, store.buffer.ty)])
+        sizes += [SIZES[fold.value.ty] for fold in stage.folds]
+    return max(sizes)
 
 
 def _unroll(nest: Nest, vector: str, cost: int) -> int:
