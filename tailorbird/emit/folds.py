@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 
 from tailorbird.emit.builder import LLVM_TYPES, Builder, vector_type
-from tailorbird.emit.ops import BITS, Lanes, emit_op, is_float, is_signed
+from tailorbird.emit.casts import BITS, is_float, is_signed
+from tailorbird.emit.ops import Lanes, emit_op
 from tailorbird.lower.kernel import Fold
 
 UNSET = 2**63 - 1  # position of an arg fold that has seen nothing

@@ -38,11 +38,8 @@ def call_library(b: Builder, op: str, ty: str, width: int, args: list[str]) -> s
         lines.append(f"  %v{k} = insertelement {vt} {result}, {scalar} %r{k}, i64 {k}")
         result = f"%v{k}"
     parameters = ", ".join(f"{vt} %x{j}" for j in range(len(args)))
-    body = "\n".join(lines)
-    b.define(
-        name,
-        f"define internal {vt} @{name}({parameters}) noinline {{\n{body}\n  ret {vt} {result}\n}}\n",
-    )
+    lines.append(f"  ret {vt} {result}")
+    _define(b, vt, f"{name}({parameters})", lines)
     return b.pure(f"call {vt} @{name}({', '.join(f'{vt} {a}' for a in args)})")
 
 
@@ -67,13 +64,15 @@ def _complex(b: Builder, op: str, ty: str, width: int, args: list[str]) -> str:
             re, im = f"%u{k}", f"%w{k}"
     lines.append(f"  %s0 = insertvalue {pair} poison, {vt} {re}, 0")
     lines.append(f"  %s1 = insertvalue {pair} %s0, {vt} {im}, 1")
-    body = "\n".join(lines)
-    b.define(
-        name,
-        f"define internal {pair} @{name}({vt} %re, {vt} %im) noinline {{\n{body}\n  ret {pair} %s1\n}}\n",
-    )
+    lines.append(f"  ret {pair} %s1")
+    _define(b, pair, f"{name}({vt} %re, {vt} %im)", lines)
     both = b.pure(f"call {pair} @{name}({vt} {args[0]}, {vt} {args[1]})")
     return b.pure(f"extractvalue {pair} {both}, {0 if part == 're' else 1}")
+
+
+def _define(b: Builder, result: str, signature: str, lines: list[str]) -> None:
+    body = "\n".join(lines)
+    b.define(signature, f"define internal {result} @{signature} noinline {{\n{body}\n}}\n")
 
 
 def _call_one(b: Builder, function: str, ty: str, k: int, x: str, y: str) -> list[str]:

@@ -209,9 +209,8 @@ class Memory:
             values = [self.to_byte(v, width) for v in values]
         if width == 1:
             for part, v in enumerate(values):
-                self.b.do(
-                    f"store {scalar} {v}, ptr {self.half(place.pointer, scalar, part)}, align {align}"
-                )
+                p = self.half(place.pointer, scalar, part)
+                self.b.do(f"store {scalar} {v}, ptr {p}, align {align}")
             return
         if place.stride == 1 and place.offsets is None:
             self.store_lanes(place, values, scalar, align)

@@ -102,7 +102,7 @@ class NestEmitter(Values):
             self.mask = old
 
     def lane_mask(self, i: str, high: str) -> str:
-        """The lanes of counter i that are below high: a mask register, or a compare without AVX-512."""
+        """The lanes of counter i below high: a mask register, or a compare without AVX-512."""
         b, w = self.b, self.s.width
         left = b.pure(f"sub nsw i64 {high}, {i}")
         left = b.pure(b.intrinsic("llvm.umin.i64", "i64", ("i64", left), ("i64", str(w))))

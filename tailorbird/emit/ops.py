@@ -13,22 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tailorbird.emit.builder import LLVM_TYPES, Builder, vector_type
+from tailorbird.emit.casts import BITS, cast, is_float, is_signed
 from tailorbird.emit.libm import call_library
 from tailorbird.emit.vmath import VECTOR_MATH, emit_math
-
-BITS = {
-    "b1": 1,
-    "i8": 8,
-    "u8": 8,
-    "i16": 16,
-    "u16": 16,
-    "i32": 32,
-    "u32": 32,
-    "i64": 64,
-    "u64": 64,
-    "f32": 32,
-    "f64": 64,
-}
 
 
 @dataclass(slots=True)
@@ -76,14 +63,6 @@ class Lanes:
 
     def flip(self, a: str) -> str:
         return self.bits("xor", a, self.b.constant(1, "b1", self.width))
-
-
-def is_float(ty: str) -> bool:
-    return ty[0] == "f"
-
-
-def is_signed(ty: str) -> bool:
-    return ty[0] == "i"
 
 
 # -- arithmetic
@@ -457,78 +436,36 @@ def emit_op(b: Builder, op: str, args: list[str], types: list[str], result: str,
     return call_library(b, op, types[0], width, args)
 
 
-FINITE = str(0x198)  # llvm.is.fpclass: finite and not zero
-RECIPROCAL_RANGE = {"f32": 2.0**100, "f64": 2.0**1000}
+NONZERO = str(0x198)  # llvm.is.fpclass: finite and not zero
+# Where residuals are exact: (exponent of the largest operand, of the largest divisor).
+QUOTIENT_RANGE = {"f32": (60, 30), "f64": (900, 60)}
 
 
 def divide_by_scalar(b: Builder, x: str, divisor: str, ty: str, width: int) -> str:
-    """Lanes over one divisor: a product with its reciprocal, and one step that rounds it as the quotient.
+    """Lanes over one divisor: a product with its reciprocal, and one step that rounds it right.
 
-    q = x * r; q + (x - q * s) * r is the correctly rounded quotient (Markstein) away from the ends
-    of the range. An exact or infinite q is kept (`rest` is 0, inf or nan). A divisor without a normal reciprocal divides.
+    q = x * r; q + (x - q * s) * r is the correctly rounded quotient (Markstein) as long as nothing
+    comes near the ends of the range. An exact q is kept (the residual is 0), as is nan. Operands
+    and divisors out of range are divided.
     """
-    vt, scalar = vector_type(ty, width), LLVM_TYPES[ty]
-    lanes = Lanes(b, width, [], [ty], ty)
-    one = Lanes(b, 1, [], [ty], ty)
+    most, most_divisor = QUOTIENT_RANGE[ty]
+    lanes, one = Lanes(b, width, [], [ty], ty), Lanes(b, 1, [], [ty], ty)
+    vt = lanes.vt()
     s = b.splat(divisor, ty, width)
-    r = b.splat(b.pure(f"fdiv {scalar} {one.const(1.0)}, {divisor}"), ty, width)
+    r = b.splat(b.pure(f"fdiv {one.vt()} {one.const(1.0)}, {divisor}"), ty, width)
     q = b.pure(f"fmul {vt} {x}, {r}")
     rest = lanes.intrinsic("fma", b.pure(f"fneg {vt} {q}"), s, x)
     fixed = lanes.intrinsic("fma", rest, r, q)
-    plain = b.intrinsic(f"llvm.is.fpclass.{lanes.suffix()}", lanes.vt("b1"), (vt, rest), ("i32", FINITE))
-    quotient = lanes.select(b.pure(plain), fixed, q)
-    size = one.intrinsic("fabs", divisor)
-    top = RECIPROCAL_RANGE[ty]
-    odd = b.pure(
-        f"or i1 {one.fcmp('ult', size, one.const(1 / top))}, {one.fcmp('ugt', size, one.const(top))}"
-    )
-    slot = b.cell(vt, quotient)
-    with b.when(odd):
-        b.do(f"store {vt} {b.here(f'fdiv {vt} {x}, {s}')}, ptr {slot}")
-    return b.here(f"load {vt}, ptr {slot}")
+    name = f"llvm.is.fpclass.{lanes.suffix()}"
+    inexact = b.pure(b.intrinsic(name, lanes.vt("b1"), (vt, rest), ("i32", NONZERO)))
+    quotient = lanes.select(inexact, fixed, q)
+    odd = b.splat(_outside(one, divisor, most_divisor), "b1", width)
+    odd = lanes.bits("or", odd, _outside(lanes, x, most))
+    return b.rare(odd, width, quotient, vt, f"fdiv {vt} {x}, {s}")
 
 
-def cast(b: Builder, register: str, source: str, target: str, width: int) -> str:
-    """A cast as NumPy casts on this machine."""
-    if source == target:
-        return register
-    vt, wt = vector_type(source, width), vector_type(target, width)
-    if target == "b1":
-        zero = b.constant(0, source, width)
-        compare = (
-            f"fcmp une {vt} {register}, {zero}"
-            if is_float(source)
-            else f"icmp ne {vt} {register}, {zero}"
-        )
-        return b.pure(compare)
-    if is_float(source):
-        return _from_float(b, register, source, target, width)
-    if is_float(target):
-        signed = "s" if is_signed(source) else "u"
-        return b.pure(f"{signed}itofp {vt} {register} to {wt}")
-    if BITS[target] == BITS[source]:
-        return register
-    if BITS[target] < BITS[source]:
-        return b.pure(f"trunc {vt} {register} to {wt}")
-    return b.pure(f"{'s' if is_signed(source) else 'z'}ext {vt} {register} to {wt}")
-
-
-def _from_float(b: Builder, register: str, source: str, target: str, width: int) -> str:
-    """Out-of-range values are undefined in C; these are the instructions NumPy's loops compile
-    to.
-    """
-    vt, wt = vector_type(source, width), vector_type(target, width)
-    if is_float(target):
-        return b.pure(f"{'fpext' if target == 'f64' else 'fptrunc'} {vt} {register} to {wt}")
-    if target == "u64":
-        half = b.constant(2.0**63, source, width)
-        large = b.pure(f"fcmp oge {vt} {register}, {half}")
-        high = b.pure(f"fptosi {vt} {b.pure(f'fsub {vt} {register}, {half}')} to {wt}")
-        high = b.pure(f"xor {wt} {high}, {b.constant(-(2**63), 'i64', width)}")
-        low = b.pure(f"fptosi {vt} {register} to {wt}")
-        return b.pure(f"select {vector_type('b1', width)} {large}, {wt} {high}, {wt} {low}")
-    through = {"u32": "i64", "i8": "i32", "i16": "i32", "u8": "i32", "u16": "i32"}.get(
-        target, target
-    )
-    whole = b.pure(f"fptosi {vt} {register} to {vector_type(through, width)}")
-    return cast(b, whole, through, target, width)
+def _outside(x: Lanes, a: str, exponent: int) -> str:
+    """Whether |a| is below 2**-exponent or above 2**exponent; nan is not."""
+    size = x.intrinsic("fabs", a)
+    below = x.fcmp("olt", size, x.const(2.0**-exponent))
+    return x.bits("or", below, x.fcmp("ogt", size, x.const(2.0**exponent)))
