@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from capture_kit import SIZES, captured, make_arguments, refused
+from capture_kit import SIZES, captured, make_arguments, plain, refused
 
 from tailorbird import knobs
 from tailorbird.capture import capture
@@ -337,6 +337,9 @@ ROWS = [
 @pytest.mark.parametrize(("function", "spec", "code"), ROWS, ids=[r[0].__name__ for r in ROWS])
 def test_refused_with_its_reason(function, spec, code):
     assert refused(function, spec) == code
+    if code == "numpy_raises":
+        with pytest.raises(Exception):  # noqa: B017 - each raises its own kind
+            plain(function, make_arguments(spec, SIZES[0], 0))
 
 
 ARGUMENTS = [

@@ -79,6 +79,9 @@ PYTHON: dict[str, Callable[..., Any]] = {
 }
 PLAIN = (int, float, complex, str, bytes, tuple, list, dict, set, frozenset, range, slice)
 PLAIN += (type(None), type(Ellipsis), np.generic, np.dtype, type)  # type: ignore[assignment]
+OF_COMPLEX = {"add", "subtract", "multiply", "divide", "power", "negative", "positive"}
+OF_COMPLEX |= {"absolute", "equal", "not_equal"}
+OF_FLOATS = OF_COMPLEX | COMPARISONS | {"floor_divide", "remainder"}
 FAST_POWERS = {(int, 2): "square", (int, -1): "reciprocal", (float, 0.5): "sqrt"}
 
 
@@ -100,7 +103,7 @@ def map_value(t: Tracer, name: str, operands: Sequence[Operand]) -> Value:
     taken, dtype = promoted(t, name, tuple(types))
     for k, (x, found) in enumerate(zip(types, taken)):
         if x.weak and found.kind in "iu":
-            must_fit(t, inputs[k], found)
+            must_fit(t, inputs[k], found, name)
         else:
             inputs[k] = _float_if_huge(inputs[k])
     if name == "power" and dtype.kind in "iu":
@@ -135,8 +138,8 @@ def strong(t: Tracer, x: Operand) -> Operand:
     return kind.dtype.type(x)
 
 
-def must_fit(t: Tracer, x: Operand, dtype: np.dtype) -> None:
-    """NumPy raises when a Python int does not fit the dtype it meets."""
+def must_fit(t: Tracer, x: Operand, dtype: np.dtype, name: str = "") -> None:
+    """NumPy raises when a Python int does not fit the dtype it meets; some ops have other rules."""
     if not isinstance(x, (int, Expr)):
         return
     limits = np.iinfo(dtype)
@@ -144,6 +147,8 @@ def must_fit(t: Tracer, x: Operand, dtype: np.dtype) -> None:
     if wide and dtype.kind == "i":
         return
     fits = t.at_least(x, int(limits.min)) and (wide or t.at_least(int(limits.max), x))
+    if not fits and (name in COMPARISONS or name == "where"):
+        t.refuse("promotion", name=f"{name} of {dtype} and {x}")
     if not fits:
         t.raises(f"OverflowError: {x} does not fit {dtype}")
 
@@ -209,8 +214,9 @@ def _on_data(t: Tracer, name: str, a: Any, b: Any) -> Any:
         if fast is not None:
             return elementwise(t, fast, [a])
     operands = [t.operand(a), t.operand(b)]
-    if all(type_of(x).weak or isinstance(x, np.bool_) for x in operands) and _python_only(a, b):
-        return _weak(t, name, operands)
+    if _python_only(a, b) and all(type_of(x).weak or isinstance(x, np.bool_) for x in operands):
+        numbers = [int(x) if isinstance(x, np.bool_) else x for x in operands]
+        return _weak(t, name, numbers)
     return t.result(map_value(t, name, operands))
 
 
@@ -229,8 +235,8 @@ def _weak(t: Tracer, name: str, operands: Sequence[Operand]) -> Scal:
     if "b" in kinds:
         t.refuse("unsupported_type", name=f"an operand of {name}", type="bool of data")
     is_complex = "c" in kinds
-    if is_complex and name in ("floor_divide", "remainder", "less", "greater"):
-        t.raises("TypeError: not defined for complex numbers")
+    if name not in (OF_COMPLEX if is_complex else OF_FLOATS):
+        t.raises(f"TypeError: {name} of such Python numbers")
     if name in ("divide", "floor_divide", "remainder"):
         _not_zero(t, operands[1])
     result = WEAK_COMPLEX if is_complex else WEAK_FLOAT
@@ -238,8 +244,6 @@ def _weak(t: Tracer, name: str, operands: Sequence[Operand]) -> Scal:
         result = WEAK_BOOL
     elif name == "absolute":
         result = WEAK_FLOAT
-    elif name not in PYTHON or name in ("bitwise_and", "bitwise_or", "bitwise_xor", "invert"):
-        t.raises(f"TypeError: {name} of floats")
     value = t.emit(name, operands, None, result)
     if name == "power":
         _power_is_finite(t, value, is_complex)
