@@ -82,6 +82,7 @@ PLAIN += (type(None), type(Ellipsis), np.generic, np.dtype, type)  # type: ignor
 OF_COMPLEX = {"add", "subtract", "multiply", "divide", "power", "negative", "positive"}
 OF_COMPLEX |= {"absolute", "equal", "not_equal"}
 OF_FLOATS = OF_COMPLEX | COMPARISONS | {"floor_divide", "remainder"}
+DOUBLE = Type(np.dtype(np.float64))
 FAST_POWERS = {(int, 2): "square", (int, -1): "reciprocal", (float, 0.5): "sqrt"}
 
 
@@ -209,15 +210,31 @@ def _on_data(t: Tracer, name: str, a: Any, b: Any) -> Any:
     for x in (a, b):
         if not isinstance(x, (*SYMBOLIC, int, float, complex, np.generic, list, tuple)):
             return _with_object(t, name, x)
-    if name == "power" and isinstance(a, Arr) and a.dtype.kind in "fc":
-        fast = FAST_POWERS.get((type(b), b)) if isinstance(b, (int, float)) else None
+    if name == "power" and isinstance(a, Arr):
+        fast = _fast_power(t, a, b)
         if fast is not None:
             return elementwise(t, fast, [a])
+    if isinstance(b, Scal) and b.type == DOUBLE and _is_python_complex(a):
+        b = Scal(t.emit("cast", [b.value], {"dtype": DOUBLE.dtype}, WEAK_FLOAT))
     operands = [t.operand(a), t.operand(b)]
     if _python_only(a, b) and all(type_of(x).weak or isinstance(x, np.bool_) for x in operands):
         numbers = [int(x) if isinstance(x, np.bool_) else x for x in operands]
         return _weak(t, name, numbers)
     return t.result(map_value(t, name, operands))
+
+
+def _fast_power(t: Tracer, a: Arr, b: Any) -> str | None:
+    """NumPy's operator has another function for some exponents; of bools, with another dtype."""
+    if a.dtype.kind == "b" and isinstance(b, (int, Expr)):
+        t.refuse("promotion", name="a power of a bool array")
+    if a.dtype.kind not in "fc" or not isinstance(b, (int, float)):
+        return None
+    return FAST_POWERS.get((type(b), b))
+
+
+def _is_python_complex(x: Any) -> bool:
+    """Python's complex takes np.float64 on its right for the float that it is."""
+    return type(x) is complex or (isinstance(x, Scal) and x.type == WEAK_COMPLEX)
 
 
 def _python_only(a: Any, b: Any) -> bool:
