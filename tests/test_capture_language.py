@@ -14,6 +14,10 @@ from capture_helpers import scaled
 from capture_kit import captured, check, run_captured, same
 from numpy import exp as exponential
 
+from tailorbird import knobs
+from tailorbird.capture import capture
+from tailorbird.ir.show import show
+
 OFFSET = 1.25
 STEPS = 3
 TABLE = np.array([1.0, 2.0, 3.0, 4.0])
@@ -425,6 +429,57 @@ OTHER = make_closure(2.0, np.ones(2))
 def test_a_helper_brings_its_own_closure_and_defaults():
     c = run_both(use_closure_of_another, np.ones(3))
     assert any("cell_contents" in str(s) for s in c.sources)
+
+
+class Tailored:
+    """What a tailored function looks like from outside."""
+
+    __module__ = "tailorbird.stand_in"
+
+    def __init__(self, function):
+        self.__wrapped__ = function
+
+    def __get__(self, owner, kind=None):
+        return self if owner is None else functools.partial(self.__wrapped__, owner)
+
+    def __call__(self, *args):
+        return self.__wrapped__(*args)
+
+
+@Tailored
+def tailored_helper(x):
+    return x * 3
+
+
+class Model:
+    def __init__(self):
+        self.k = 2.0
+
+    @Tailored
+    def scale(self, x):
+        return x * self.k
+
+
+def use_tailored(x, model):
+    return tailored_helper(x) + model.scale(x)
+
+
+def test_tailored_functions_are_inlined():
+    run_both(use_tailored, np.ones(3), Model())
+    c = captured(tailored_helper.__wrapped__, [np.ones(3)])
+    with knobs.scope(strict=True):
+        again = capture(tailored_helper, {"x": np.ones(3)})
+    assert show(c.graph) == show(again.graph)
+
+
+def test_an_option_that_is_none_or_an_object_is_told_apart():
+    def optional(x, option=None):
+        return x if option is None else x + 1
+
+    c = captured(optional, [np.ones(3), Model()])
+    assert ("type(option)", Model) in [(str(s), v) for s, v in c.statics]
+    c = captured(optional, [np.ones(3), None])
+    assert ("option", None) in [(str(s), v) for s, v in c.statics]
 
 
 def test_functions_are_relied_on_by_identity():

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tailorbird.capture.lift import is_library, lift
+from tailorbird.capture.lift import is_library, is_tailored, lift
 from tailorbird.capture.registry import ATTRIBUTES, METHODS
 from tailorbird.capture.source import Source
 from tailorbird.capture.tracer import Tracer
@@ -132,6 +132,9 @@ def _of_object(t: Tracer, x: Obj, name: str) -> Any:
         return lift(t, x.source.attr(name), inside[name])
     if isinstance(found, FunctionType | staticmethod | classmethod):
         return _method_of(t, x, name, found)
+    if is_tailored(found):
+        source = x.source.ask("type").attr("__dict__").item(name)
+        return Bound(lift(t, source, found), x)
     is_field = isinstance(x.live, tuple) and name in getattr(kind, "_fields", ())
     if isinstance(found, MemberDescriptorType) or is_field:
         return _slot(t, x, name)
