@@ -1,0 +1,212 @@
+"""Whether two runs of a program gave the same, and how far two right answers may be apart.
+
+In: what the plain function did and what the tailored one did (`Outcome`: result or exception, and
+the arguments afterwards), and runs of the noisy program. Out: a sentence about the first
+difference, or the empty text.
+
+Structure, types, dtypes, shapes, exceptions, aliasing and bits must be the same. An element may
+differ only where the noisy runs differ as well: by no more than eight times as much, or in any way
+where the noise flips it between classes (nan, infinite, another integer or truth).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+SLACK = 8.0
+NOISE_ULPS = 4.0
+
+
+@dataclass
+class Outcome:
+    """What a call did."""
+
+    result: Any
+    error: BaseException | None
+    arguments: dict[str, Any]
+
+
+def run(function: Callable[..., Any], arguments: dict[str, Any]) -> Outcome:
+    """Calls with these arguments, which may be written."""
+    try:
+        return Outcome(function(**arguments), None, arguments)
+    except Exception as error:  # noqa: BLE001
+        return Outcome(None, error, arguments)
+
+
+def difference(plain: Outcome, found: Outcome, noise: Callable[[], Sequence[Outcome]]) -> str:
+    """The first thing that is not the same, or nothing."""
+    if (plain.error is None) != (found.error is None) or type(plain.error) is not type(found.error):
+        return f"error: {_error(plain)} in plain Python, {_error(found)} tailored"
+    pairs: list[tuple[str, Any, Any]] = []
+    text = _structure("result", plain.result, found.result, pairs)
+    text = text or _structure("argument", plain.arguments, found.arguments, pairs)
+    text = text or _aliases(plain, found)
+    if text:
+        return text
+    for place, a, b in pairs:
+        bad = ~_same(a, b)
+        if bad.any():
+            return _explained(place, a, b, bad, noise())
+    return ""
+
+
+def _error(outcome: Outcome) -> str:
+    return "no error" if outcome.error is None else repr(outcome.error)
+
+
+def _structure(place: str, a: Any, b: Any, pairs: list[tuple[str, Any, Any]]) -> str:
+    """Compares all but the values of arrays, which are collected."""
+    if type(a) is not type(b):
+        return f"{place}: {type(a).__name__} became {type(b).__name__}"
+    if isinstance(a, (tuple, list)):
+        if len(a) != len(b):
+            return f"{place}: length {len(a)} became {len(b)}"
+        items = [(f"{place}[{k}]", x, y) for k, (x, y) in enumerate(zip(a, b))]
+    elif isinstance(a, dict):
+        if list(a) != list(b):
+            return f"{place}: keys {list(a)} became {list(b)}"
+        items = [(f"{place} {k}", a[k], b[k]) for k in a]
+    else:
+        return _leaf(place, a, b, pairs)
+    for item in items:
+        text = _structure(*item, pairs)
+        if text:
+            return text
+    return ""
+
+
+def _leaf(place: str, a: Any, b: Any, pairs: list[tuple[str, Any, Any]]) -> str:
+    if isinstance(a, (np.ndarray, np.generic)):
+        if a.dtype != b.dtype:
+            return f"{place}: dtype {a.dtype} became {b.dtype}"
+        if a.shape != b.shape:
+            return f"{place}: shape {a.shape} became {b.shape}"
+        if isinstance(a, np.ndarray) and a.flags.writeable and not b.flags.writeable:
+            return f"{place}: became read-only"
+    elif not isinstance(a, (bool, int, float, complex)):
+        return "" if a == b else f"{place}: {a!r} became {b!r}"
+    pairs.append((place, np.asarray(a), np.asarray(b)))
+    return ""
+
+
+def _arrays(outcome: Outcome) -> list[np.ndarray]:
+    result = outcome.result
+    items = list(result) if isinstance(result, (tuple, list)) else [result]
+    return [x for x in [*items, *outcome.arguments.values()] if isinstance(x, np.ndarray)]
+
+
+def _aliases(plain: Outcome, found: Outcome) -> str:
+    """Which arrays are the same object or share memory."""
+    a, b = _arrays(plain), _arrays(found)
+    for i in range(len(a)):
+        for j in range(i):
+            if (a[i] is a[j]) != (b[i] is b[j]):
+                return f"arrays {j} and {i} of result and arguments: one object in one run only"
+            if np.may_share_memory(a[i], a[j]) != np.may_share_memory(b[i], b[j]):
+                return f"arrays {j} and {i} of result and arguments share memory in one run only"
+    return ""
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Elements with equal bits; any nan is as good as another."""
+    if a.dtype.kind == "c":
+        return _same(a.real, b.real) & _same(a.imag, b.imag)
+    if a.dtype.kind != "f":
+        return np.asarray(a == b)
+    with np.errstate(all="ignore"):
+        equal = (a == b) & (np.signbit(a) == np.signbit(b))
+        return np.asarray(equal | (np.isnan(a) & np.isnan(b)))
+
+
+def _explained(
+    place: str, a: np.ndarray, b: np.ndarray, bad: np.ndarray, runs: Sequence[Outcome]
+) -> str:
+    samples = [_at(place, outcome) for outcome in runs]
+    near = [s for s in samples if s is not None and s.shape == a.shape and s.dtype == a.dtype]
+    if near:
+        bad = bad & ~_excused(a, b, near)
+    if not bad.any():
+        return ""
+    where = tuple(int(k) for k in np.argwhere(bad)[0])
+    moves = f"; the noise gives {[s[where].item() for s in near[:2]]}" if near else ""
+    seen = f"{a[where]!r} became {b[where]!r}{moves}"
+    return f"value: {place} at {where}: {seen} ({int(bad.sum())} of {bad.size})"
+
+
+def _at(place: str, outcome: Outcome) -> np.ndarray | None:
+    """The array at a place such as `result[1]` or `argument x` of a run."""
+    if place.startswith("argument"):
+        return np.asarray(outcome.arguments[place.split()[1]])
+    x = outcome.result
+    for part in place.split("[")[1:]:
+        if not isinstance(x, (tuple, list)):
+            return None
+        x = x[int(part[:-1])]
+    return None if x is None else np.asarray(x)
+
+
+def _excused(a: np.ndarray, b: np.ndarray, samples: list[np.ndarray]) -> np.ndarray:
+    """Elements that the noise moves at least as far as they differ, or from class to class."""
+    with np.errstate(all="ignore"):
+        moved = np.zeros(a.shape, bool)
+        for s in samples:
+            moved |= _class(s) != _class(a)
+        if a.dtype.kind not in "fc":
+            return moved
+        spread = np.max([np.abs(s - a) for s in samples], axis=0)
+        tiny = 16 * np.finfo(a.dtype).smallest_subnormal
+        loose = np.any([~_same(s, a) for s in samples], axis=0) | (np.abs(a) < 1e-30)
+        apart = np.abs(b - a)
+        close = apart <= SLACK * spread
+        return np.asarray(moved | close | (loose & (apart <= tiny) & (apart > 0)))
+
+
+def _class(x: np.ndarray) -> np.ndarray:
+    """Elements of one class can be compared by distance; all others are classes of their own."""
+    if x.dtype.kind == "c":
+        return _class(x.real) * 16 + _class(x.imag)
+    if x.dtype.kind != "f":
+        return x
+    zero = np.where(np.signbit(x), 4, 5) * (x == 0)
+    return np.isnan(x) * 1 + (x == np.inf) * 2 + (x == -np.inf) * 3 + zero
+
+
+class Noise:
+    """The functions `N` and `M` of a noisy program, which move values by a few ulp."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+
+    def moved(self, x: Any) -> Any:
+        if isinstance(x, (tuple, list)):
+            return type(x)(map(self.moved, x))
+        if not isinstance(x, (float, complex, np.ndarray, np.generic)):
+            return x
+        array = np.asarray(x)
+        if array.dtype.kind not in "fc":
+            return x
+        with np.errstate(all="ignore"):
+            found = np.asarray(array + self._step(array))
+            found = np.where(np.isfinite(array) & (array != 0), found, array)
+        if isinstance(x, np.ndarray):
+            return found
+        return array.dtype.type(found[()]) if isinstance(x, np.generic) else found.item()
+
+    def _step(self, x: np.ndarray) -> np.ndarray:
+        """Up to a few ulp of the magnitude, either way, in both parts of complex numbers."""
+        size = np.abs(x)
+        unit = NOISE_ULPS * np.finfo(x.dtype).eps * size + 4 * np.finfo(x.dtype).smallest_subnormal
+        step = unit * self.rng.uniform(-1, 1, x.shape).astype(size.dtype)
+        if x.dtype.kind == "c":
+            step = step + 1j * (unit * self.rng.uniform(-1, 1, x.shape).astype(size.dtype))
+        return step.astype(x.dtype)
+
+    def move(self, x: Any) -> None:
+        """In place; numbers and arrays that cannot be written stay as they are."""
+        if isinstance(x, np.ndarray) and x.dtype.kind in "fc" and x.flags.writeable:
+            x[...] = self.moved(x)

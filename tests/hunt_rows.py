@@ -1,0 +1,297 @@
+"""What random programs are made of: one row for each kind of statement.
+
+A row is text with placeholders, how exact NumPy's answer is, and how often it is drawn. The
+placeholders are filled by `hunt_programs.py`:
+
+    {a} {a2}   arrays; {f} of floats, {i} integers, {b} bools, {z} complex, {r} not complex
+    {v} {m}    arrays of rank 1, of rank 2 or more; {w} an array to write
+    {x} {x2}   any operand, number or array; {s} a number, {c} a small count, {k} a small integer
+    {d} {d2}   a dtype, a dtype that the first array can be cast to; {t} a new name
+    {ax} {axes} {axn}   an axis of the first array, several, one counted with a new one
+    {ix} {sh} {p}       an index, a new shape, another order of axes for the first array
+
+Exactness: `move` never rounds; `exact` rounds as IEEE says, so bits must agree (unless complex);
+`near` is a function that may be some ulp off; `sum` adds in an order of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HELPERS = """\
+import math
+import numpy as np
+
+SCALE = 3
+HALF = np.float32(0.5)
+TABLE = np.array([2, -1, 3])
+
+
+def scaled(p, q=2, *, plus=1):
+    return p * q + plus
+
+
+def centred(p, axis=-1):
+    total = p.sum(axis=axis, keepdims=True)
+    return p - total / max(p.shape[axis], 1)
+
+
+def both(p, q):
+    return p + q, p - q
+
+
+def softmax(p, axis):
+    e = np.exp(p - p.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def shifted(p):
+    out = np.zeros_like(p)
+    out[1:] = p[:-1]
+    return out
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A statement in the making; an expression gets a new name."""
+
+    text: str
+    exactness: str = "exact"
+    weight: float = 1.0
+
+    @property
+    def effect(self) -> bool:
+        """Whether it writes rather than names a value."""
+        return "{w}" in self.text or "{t}" in self.text
+
+
+def _rows(exactness: str, weight: float, *texts: str) -> list[Row]:
+    return [Row(text, exactness, weight) for text in texts]
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+EXACT1 = _words("""negative positive absolute fabs sign signbit rint floor ceil trunc sqrt square
+    reciprocal isnan isinf isfinite logical_not invert conjugate spacing bitwise_count""")
+NEAR1 = _words("""cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh arcsin arccos
+    arctan arcsinh arccosh arctanh degrees radians sinc""")
+EXACT2 = _words("""add subtract multiply divide floor_divide remainder fmod maximum minimum fmax
+    fmin copysign nextafter heaviside gcd lcm equal not_equal less less_equal greater greater_equal
+    logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor left_shift
+    right_shift""")
+NEAR2 = _words("power float_power arctan2 hypot logaddexp logaddexp2")
+OPERATORS = _words("+ - * / // % == != < <= > >=")
+FOLDS = _words("sum prod mean var std")
+EXTREMES = _words("min max any all argmin argmax")
+
+UFUNCS = [
+    *(Row(f"np.{name}({{a}})", weight=0.5) for name in EXACT1),
+    *(Row(f"np.{name}({{a}})", "near", 0.5) for name in NEAR1),
+    *(Row(f"np.{name}({{x}}, {{x2}})", weight=0.5) for name in EXACT2),
+    *(Row(f"np.{name}({{x}}, {{x2}})", "near", 0.5) for name in NEAR2),
+    *(Row(f"{{x}} {name} {{x2}}", weight=2) for name in OPERATORS),
+    *(Row(f"{{i}} {name} {{i2}}") for name in ("&", "|", "^", "<<", ">>")),
+    *_rows("exact", 1, "-{a}", "~{i}", "+{a}", "abs({a})", "{a} ** 2", "{i} ** {c}", "{a} * {a}"),
+    *_rows("near", 1, "{f} ** {s}", "{a} ** {x}", "{s} ** {f}", "{f} ** 0.5", "{f} ** -1"),
+    *_rows("exact", 0.7, "np.add({a}, {x}, dtype={d})", "np.multiply({a}, {x}, dtype={d})"),
+    *_rows("exact", 0.7, "np.divmod({a}, {x})[0]", "divmod({a}, {x})[1]", "np.ldexp({f}, {i})"),
+    *_rows("near", 0.7, "np.exp({i}, dtype=np.float32)", "np.sin({a}, dtype={d})"),
+]
+METHODS = [
+    *_rows(
+        "move", 1, "{a}.T", "{a}.copy()", "{a}.real", "{a}.imag", "{a}.ravel()", "{a}.flatten()"
+    ),
+    *_rows("exact", 1, "{a}.conj()", "{a}.astype({d2})", "{r}.clip({s}, {s2})", "{f}.round()"),
+    *_rows("move", 1, "{a}.shape[0] * {x}", "{a}.size + {x}", "{a}.ndim - {x}", "len({a}) * {x}"),
+    *_rows("move", 1, "{a}.reshape({sh})", "{a}.transpose({p})", "{m}.swapaxes(0, 1)"),
+    *_rows("move", 1, "{a}.dtype.type({c}) * {a2}", "{a}.dtype.type({c}) + {a2}"),
+    *_rows("move", 0.5, "{a}.squeeze()", "{a}.item() + {x}", "{a}.mT", "{a}.diagonal()"),
+    *_rows("move", 0.5, "{a}.take([0, 1, 0], axis={ax})", "{a}.repeat(2, axis={ax})"),
+]
+MOVES = [
+    *_rows("move", 8, "{a}[{ix}]"),
+    *_rows("move", 2, "np.transpose({a}, {p})", "np.reshape({a}, {sh})", "np.copy({a})"),
+    *_rows("move", 1, "np.flip({a}, {ax})", "np.flip({a})", "np.roll({a}, {k}, {ax})"),
+    *_rows("move", 1, "np.roll({a}, {k})", "np.moveaxis({a}, 0, -1)", "np.swapaxes({a}, 0, {ax})"),
+    *_rows("move", 1, "np.expand_dims({a}, {axn})", "np.squeeze({a})", "np.atleast_2d({a})"),
+    *_rows("move", 1, "np.broadcast_to({a}, (2, *{a}.shape))", "np.broadcast_arrays({a}, {a2})[0]"),
+    *_rows("move", 1, "np.concatenate([{a}, {a}], axis={ax})", "np.concatenate(({a}, {a2}))"),
+    *_rows("move", 1, "np.concatenate([{a}, {a2}], axis=None)", "np.concatenate(({a}, {a2}), -1)"),
+    *_rows("move", 1, "np.stack([{a}, {a}], axis={axn})", "np.stack([{a}, {a2}])"),
+    *_rows(
+        "move", 1, "np.vstack(({a}, {a2}))", "np.hstack(({a}, {a2}))", "np.column_stack(({a}, {a}))"
+    ),
+    *_rows(
+        "move",
+        1,
+        "np.pad({a}, {c})",
+        "np.pad({a}, ((1, {c}),) * {a}.ndim)",
+        "np.pad({a}, 1, mode='edge')",
+    ),
+    *_rows("move", 1, "np.pad({a}, {c}, mode='wrap')", "np.pad({a}, 1, mode='reflect')"),
+    *_rows("move", 1, "np.pad({a}, 2, constant_values={s})", "np.pad({a}, 1, mode='symmetric')"),
+    *_rows("move", 1, "np.repeat({a}, {c}, axis={ax})", "np.repeat({a}, 2)", "np.tile({a}, {c})"),
+    *_rows("move", 1, "np.tile({a}, (2, 1))", "np.take({a}, [0, 1, -1], axis={ax})"),
+    *_rows("move", 1, "np.take({a}, [[0, 1], [1, 0]], axis={ax})", "np.take({a}, 0, axis={ax})"),
+    *_rows("move", 1, "np.triu({m}, {k})", "np.tril({m})", "np.diag({v})", "np.diag({m}, {k})"),
+    *_rows("move", 1, "np.rot90({m}, {k})", "np.split({a}, 2)[1]", "np.array_split({a}, 3)[0]"),
+    *_rows("move", 1, "np.meshgrid({v}, {v2})[0]", "np.meshgrid({v}, {v2}, indexing='ij')[1]"),
+    *_rows("move", 0.5, "np.real({a})", "np.imag({a})", "np.ravel({a})", "np.append({a}, {a2})"),
+    *_rows("move", 0.5, "np.asarray({a})", "np.ascontiguousarray({a})", "np.array({a})"),
+    *_rows(
+        "exact", 1, "np.diff({a}, axis={ax})", "np.diff({a}, n=2, axis={ax})", "np.ediff1d({a})"
+    ),
+]
+CHOICES = [
+    *_rows("move", 3, "np.where({b}, {x}, {x2})", "np.where({a} > {s}, {x}, {x2})"),
+    *_rows(
+        "exact", 2, "np.clip({r}, {s}, {s2})", "np.clip({r}, {x}, {x2})", "np.clip({r}, None, {s})"
+    ),
+    *_rows(
+        "exact", 1, "np.round({f})", "np.fix({f})", "np.nan_to_num({f})", "np.isclose({f}, {x})"
+    ),
+    *_rows("near", 0.5, "np.angle({z})", "np.round({f}, 1)"),
+    *_rows("exact", 1, "np.where({a}, {x}, {x2})", "np.maximum({r}, 0)", "({a} > 0) * {a2}"),
+]
+CREATION = [
+    *_rows("move", 1, "np.zeros({a}.shape)", "np.ones({a}.shape[-1:], {d})", "np.zeros_like({a})"),
+    *_rows("move", 1, "np.ones_like({a})", "np.full({a}.shape, {s})", "np.full_like({a}, {c})"),
+    *_rows(
+        "move", 1, "np.full(({c}, len({a})), {s}, dtype={d2})", "np.full_like({a}, {s}, dtype={d2})"
+    ),
+    *_rows(
+        "move", 1, "np.arange(len({a}))", "np.arange({c}, len({a}) + 4, 2)", "np.arange(5, 0, -2)"
+    ),
+    *_rows(
+        "exact", 1, "np.arange({c}, dtype={d2})", "np.arange(0.5, 3.0, 0.25)", "np.arange(4) * {a}"
+    ),
+    *_rows("exact", 1, "np.linspace(0, 1, {c})", "np.linspace({s}, {s2}, {a}.size + 1)"),
+    *_rows(
+        "exact",
+        1,
+        "np.linspace(-1, 2, 7, endpoint=False)",
+        "np.linspace(0, 5, 4, dtype=np.float32)",
+    ),
+    *_rows("move", 1, "np.eye({c})", "np.eye(len({a}), {c}, k={k})", "np.eye(3, dtype={d2})"),
+    *_rows("move", 0.5, "np.identity(len({a}))", "np.tri(3, {c}, {k})", "np.array([{s}, {s2}, 1])"),
+    *_rows("move", 0.5, "TABLE * {a}", "np.array([[1, 2], [3, 4]], dtype={d2})", "HALF * {a}"),
+    *_rows("move", 0.5, "{d3}({s})", "np.indices((2, {c}))", "np.array({s})"),
+]
+REDUCTIONS = [
+    *(Row(f"{{a}}.{name}(axis={{axes}})", "sum") for name in FOLDS),
+    *(Row(f"np.{name}({{a}}, axis={{axes}}, keepdims=True)", "sum") for name in FOLDS),
+    *(Row(f"np.{name}({{a}})", "sum") for name in FOLDS),
+    *(Row(f"{{a}}.{name}(axis={{ax}})") for name in EXTREMES),
+    *(Row(f"np.{name}({{a}}, axis={{ax}}, keepdims=True)") for name in EXTREMES),
+    *(Row(f"np.{name}({{a}})") for name in EXTREMES),
+    *_rows(
+        "sum", 1, "np.sum({a}, dtype={d})", "{a}.sum({ax}, {d})", "{f}.mean({ax}, dtype=np.float64)"
+    ),
+    *_rows(
+        "sum", 1, "np.var({f}, axis={ax}, ddof=1)", "np.std({a}, ddof=1)", "np.prod({a}, dtype={d})"
+    ),
+    *_rows(
+        "move",
+        1,
+        "np.count_nonzero({a}, axis={ax})",
+        "np.count_nonzero({a})",
+        "np.any({a}, axis={axes})",
+    ),
+    *_rows(
+        "exact", 1, "np.max({r}, axis={axes})", "np.all({a} > 0, axis={axes})", "np.ptp({r}, {ax})"
+    ),
+    *_rows(
+        "sum",
+        1,
+        "np.linalg.norm({a})",
+        "np.linalg.norm({a}, axis={ax})",
+        "np.average({a}, axis={ax})",
+    ),
+    *_rows(
+        "sum",
+        1,
+        "np.linalg.norm({v}, 1)",
+        "np.linalg.norm({m}, 'fro')",
+        "np.nansum({f}, axis={ax})",
+    ),
+    *_rows(
+        "sum",
+        2,
+        "np.cumsum({a}, axis={ax})",
+        "{a}.cumprod({ax})",
+        "np.cumsum({a})",
+        "np.cumprod({a})",
+    ),
+    *_rows("sum", 1, "{a}.cumsum(axis={ax}, dtype={d})", "np.add.reduce({a}, axis={ax})"),
+    *_rows("exact", 1, "np.maximum.reduce({r}, axis={ax})", "np.logical_or.reduce({a})"),
+    *_rows("sum", 0.5, "np.add.accumulate({a})", "np.multiply.outer({v}, {a})", "np.trace({m})"),
+]
+PRODUCTS = [
+    *_rows("sum", 3, "{a} @ {a2}", "{a} @ {a}.T", "np.dot({a}, {a2})", "np.matmul({a}, {a2})"),
+    *_rows("sum", 1, "{a}.T @ {a}", "{a}.dot({a2})", "np.dot({v}, {v2})", "np.outer({v}, {v2})"),
+    *_rows("sum", 1, "np.inner({a}, {a2})", "np.vdot({a}, {a})", "np.tensordot({a}, {a2}, axes=1)"),
+    *_rows("sum", 1, "np.einsum('ij,jk->ik', {m}, {m2})", "np.einsum('ij->ji', {m})"),
+    *_rows("sum", 1, "np.einsum('ij,ij->i', {m}, {m})", "np.einsum('i,i->', {v}, {v})"),
+    *_rows(
+        "sum",
+        1,
+        "np.einsum('i,j->ij', {v}, {v2})",
+        "np.einsum('ii->i', {m})",
+        "np.einsum('ij->', {m})",
+    ),
+    *_rows("sum", 1, "np.einsum('ij,j', {m}, {v})", "np.einsum('ijk,ik->ij', {a}, {a2})"),
+]
+WRITES = [
+    *(Row(f"{{w}} {op}= {{x}}", weight=2) for op in ("+", "-", "*", "/", "//", "&")),
+    Row("{w} **= {x}", "near"),
+    *_rows("exact", 5, "{w}[{ix}] = {x}", "{w}[{ix}] += {x}", "{w}[{ix}] *= {x}"),
+    *_rows("exact", 1, "np.add({x}, {x2}, out={w})", "np.subtract({x}, {x2}, {w})"),
+    *_rows("exact", 2, "np.multiply({x}, {x2}, out={w}, where={b})"),
+    *_rows("near", 1, "np.exp({a}, out={w})", "np.sqrt({a}, out={w}, where={b})"),
+    *_rows("sum", 1, "np.sum({a}, axis={ax}, out={w})", "np.matmul({a}, {a2}, out={w})"),
+    *_rows("move", 1, "{w}.fill({s})", "{w}[...] = {x}", "{w}.T[{ix}] = {x}", "{w}[{b}] = {s}"),
+    *_rows("move", 1, "{w}[0], {w}[-1] = {x}, {s}", "{w}[{ix}] = {w}[{ix}]", "{w}[1:] = {w}[:-1]"),
+    *_rows("exact", 1, "{w}[1:] += {w}[:-1]", "{w}[:, 0] -= {w}[:, -1]", "{w}[::-1] += {w}"),
+]
+LANGUAGE = [
+    *_rows("exact", 1, "scaled({a})", "scaled({a}, {x}, plus={s})", "both({a}, {x})[1]"),
+    *_rows("sum", 1, "centred({f}, {ax})", "softmax({f}, {ax})", "sum([{a}, {a}, {s}])"),
+    *_rows("exact", 1, "(lambda p, q: p * q - SCALE)({a}, {x})", "{a} * math.sqrt(2.0)"),
+    *_rows("exact", 1, "{a} if {a}.ndim > 1 else {a} + 1", "max({c}, 2) * {a}", "shifted({a})"),
+    *_rows(
+        "exact", 1, "[{a} * j for j in range({c})][-1]", "dict(p={a} + 1)['p']", "({a}, {x})[0]"
+    ),
+    *_rows("exact", 1, "{t} = {a} * 1\nfor j in range({c}):\n    {t} = {t} * 2 - j"),
+    *_rows("exact", 1, "{t} = {a} * 1\nfor q in ({x}, {x2}, 2):\n    {t} = {t} + q"),
+    *_rows(
+        "exact", 1, "{t} = {a}.copy()\n{t}[{ix}] = {x}", "{t} = np.empty_like({a})\n{t}[...] = {x}"
+    ),
+    *_rows(
+        "exact", 1, "{t} = {a} + 0\n{t} += {x}", "{t} = np.zeros({a}.shape, {d})\n{t}[{ix}] += {x}"
+    ),
+    *_rows("exact", 1, "{t} = {a}[{ix}]\n{t} *= {s}", "{t} = {a}.T\n{t} += {x}"),
+    *_rows("exact", 1, "{t} = 0\nfor j, q in enumerate(({a}, {x})):\n    {t} = {t} + q * j"),
+    *_rows("exact", 1, "if {a}.shape[0] > 3:\n    {t} = {a} + 1\nelse:\n    {t} = {a} - 1"),
+    *_rows("exact", 1, "if {a}.dtype == np.float64:\n    {t} = {a} * 2\nelse:\n    {t} = {a}"),
+    *_rows(
+        "exact",
+        1,
+        "{t}, q = both({a}, {x})\n{t} = {t} * q",
+        "{t}, *q = {a} + 1, {x}, 3\n{t} = {t} + q[1]",
+    ),
+    *_rows("move", 0.5, "{t} = {a}\nassert {t}.ndim >= 0, f'rank {{t}.ndim}'"),
+]
+GROUPS: dict[str, tuple[float, list[Row]]] = {
+    "ufuncs": (5, UFUNCS),
+    "methods": (2, METHODS),
+    "moves": (4, MOVES),
+    "choices": (1.5, CHOICES),
+    "creation": (1.5, CREATION),
+    "reductions": (3, REDUCTIONS),
+    "products": (1, PRODUCTS),
+    "writes": (1.5, WRITES),
+    "language": (1.5, LANGUAGE),
+}
