@@ -9,7 +9,9 @@ Invariants:
   bytes, mapped bytes or 0, base}. So freeing needs nothing but the pointer, and mapped 0 means
   `malloc`.
 - Blocks of at least LARGE bytes are private anonymous mappings at a multiple of 2 MiB; from HUGE
-  bytes on they ask for huge pages. Pointers are 64-byte aligned.
+  bytes on they ask for huge pages. Their pointers are at the start of a page: NumPy's own large
+  arrays lie 16 bytes into one, and a result a little further on than its operand would make each
+  load wait for a store that only looks like the same address. Others are 64-byte aligned.
 - Freed blocks go to the list of `memory_list_ir.py`. A request that no kept block fits unmaps all
   of them before it maps its own, so that kept blocks never add to the peak.
 """
@@ -129,7 +131,7 @@ place:
   %q = call ptr @stamp(ptr %p, ptr %raw, i64 0, i64 %size)
   ret ptr %q
 mapped:
-  %padded = add i64 %size, 4159                 ; 64 for the header, then whole pages
+  %padded = add i64 %size, 8191                 ; a page for the header, then whole pages
   %wraps = icmp ult i64 %padded, %size
   %need = and i64 %padded, -4096
   br i1 %wraps, label %fail, label %look
@@ -150,8 +152,8 @@ clean:
 got:
   %base = phi ptr [%base0, %look], [%base1, %clean]
   %length = phi i64 [%have, %look], [%need, %clean]
-  %data = getelementptr i8, ptr %base, i64 64
-  %usable = sub i64 %length, 64
+  %data = getelementptr i8, ptr %base, i64 4096
+  %usable = sub i64 %length, 4096
   %done = call ptr @stamp(ptr %data, ptr %base, i64 %length, i64 %usable)
   ret ptr %done
 fail:

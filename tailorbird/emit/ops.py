@@ -436,36 +436,45 @@ def emit_op(b: Builder, op: str, args: list[str], types: list[str], result: str,
     return call_library(b, op, types[0], width, args)
 
 
-NONZERO = str(0x198)  # llvm.is.fpclass: finite and not zero
-# Where residuals are exact: (exponent of the largest operand, of the largest divisor).
-QUOTIENT_RANGE = {"f32": (60, 30), "f64": (900, 60)}
+# Where one step rounds right: exponents of the least operand (without AVX-512), of the least and
+# the largest divisor; bits of the mantissa; exponent bias.
+QUOTIENT_RANGE = {"f32": (63, -60, 20, 23, 127), "f64": (500, -400, 100, 52, 1023)}
+NOT_NORMAL = 0xBF  # vfpclass: zero, denormal, infinite or nan
 
 
 def divide_by_scalar(b: Builder, x: str, divisor: str, ty: str, width: int) -> str:
     """Lanes over one divisor: a product with its reciprocal, and one step that rounds it right.
 
-    q = x * r; q + (x - q * s) * r is the correctly rounded quotient (Markstein) as long as nothing
-    comes near the ends of the range. An exact q is kept (the residual is 0), as is nan. Operands
-    and divisors out of range are divided.
+    q = x * r; q + (x - q * s) * r is the correctly rounded quotient (Markstein) as long as the
+    residual is exact, and it is when it is a normal number. A vector with any other residual, and
+    every vector when the divisor is out of range, is divided.
     """
-    most, most_divisor = QUOTIENT_RANGE[ty]
     lanes, one = Lanes(b, width, [], [ty], ty), Lanes(b, 1, [], [ty], ty)
     vt = lanes.vt()
+    most, low, high, _, _ = QUOTIENT_RANGE[ty]
     s = b.splat(divisor, ty, width)
     r = b.splat(b.pure(f"fdiv {one.vt()} {one.const(1.0)}, {divisor}"), ty, width)
     q = b.pure(f"fmul {vt} {x}, {r}")
     rest = lanes.intrinsic("fma", b.pure(f"fneg {vt} {q}"), s, x)
     fixed = lanes.intrinsic("fma", rest, r, q)
-    name = f"llvm.is.fpclass.{lanes.suffix()}"
-    inexact = b.pure(b.intrinsic(name, lanes.vt("b1"), (vt, rest), ("i32", NONZERO)))
-    quotient = lanes.select(inexact, fixed, q)
-    odd = b.splat(_outside(one, divisor, most_divisor), "b1", width)
-    odd = lanes.bits("or", odd, _outside(lanes, x, most))
-    return b.rare(odd, width, quotient, vt, f"fdiv {vt} {x}, {s}")
+    bits = BITS[ty] * width
+    if b.avx512 and bits in (256, 512):
+        name = f"llvm.x86.avx512.fpclass.{'ps' if ty == 'f32' else 'pd'}.{bits}"
+        call = b.intrinsic(name, lanes.vt("b1"), (vt, rest), ("i32", str(NOT_NORMAL)))
+        odd = b.pure(call)
+    else:
+        odd = _outside(lanes, x, -most, most)
+    odd = lanes.bits("or", b.splat(_outside(one, divisor, low, high), "b1", width), odd)
+    return b.rare(odd, width, fixed, vt, f"fdiv {vt} {x}, {s}")
 
 
-def _outside(x: Lanes, a: str, exponent: int) -> str:
-    """Whether |a| is below 2**-exponent or above 2**exponent; nan is not."""
-    size = x.intrinsic("fabs", a)
-    below = x.fcmp("olt", size, x.const(2.0**-exponent))
-    return x.bits("or", below, x.fcmp("ogt", size, x.const(2.0**exponent)))
+def _outside(x: Lanes, a: str, low: int, high: int) -> str:
+    """Whether |a| is not in [2**low, 2**high): one compare of its bits without the sign."""
+    ty = x.types[0]
+    *_, mantissa, bias = QUOTIENT_RANGE[ty]
+    whole = "u32" if ty == "f32" else "u64"
+    bits = x.pure(f"bitcast {x.vt()} {a} to {x.vt(whole)}")
+    unsigned = x.bits("shl", bits, x.const(1, whole), whole)
+    first, last = ((bias + e) << (mantissa + 1) for e in (low, high))
+    above = x.bits("sub", unsigned, x.const(first, whole), whole)
+    return x.icmp("uge", above, x.const(last - first, whole), whole)
