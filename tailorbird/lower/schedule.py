@@ -8,22 +8,22 @@ is the one along which most accesses are contiguous.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tailorbird.fuse.flow import Position
 from tailorbird.fuse.groups import COSTS
 from tailorbird.lower.kernel import PART, SIZES, Axis, Cell, Ex, Index, Load, Nest, Op, Schedule
 
 
-def expressions(nest: Nest) -> list[Ex]:
-    """Every distinct expression of a nest, operands before users."""
-    seen: dict[int, Ex] = {}
+def expressions_of(roots: Iterable[Ex]) -> list[Ex]:
+    """Every distinct expression below some, operands before users."""
+    seen: set[int] = set()
     order: list[Ex] = []
 
     def visit(x: Ex) -> None:
         if id(x) in seen:
             return
-        seen[id(x)] = x
+        seen.add(id(x))
         if isinstance(x, Op):
             for a in x.args:
                 visit(a)
@@ -32,15 +32,26 @@ def expressions(nest: Nest) -> list[Ex]:
                 visit(term)
         order.append(x)
 
+    for root in roots:
+        visit(root)
+    return order
+
+
+LIGHT = 8  # cost below which a map waits for memory
+HALF = 32  # bytes: such maps run better on half vectors, which seldom straddle two cache lines
+
+
+def expressions(nest: Nest) -> list[Ex]:
+    """Every distinct expression of a nest, operands before users."""
+    roots: list[Ex] = []
     for stage in nest.stages:
         for store in [*stage.head, *stage.stores]:
-            for v in store.value:
-                visit(v)
+            roots += store.value
         for fold in stage.folds:
-            visit(fold.value)
+            roots.append(fold.value)
             if fold.position is not None:
-                visit(fold.position)
-    return order
+                roots.append(fold.position)
+    return expressions_of(roots)
 
 
 def _positions(nest: Nest, order: list[Ex]) -> Iterator[tuple[Position, bool]]:
@@ -56,21 +67,39 @@ def _positions(nest: Nest, order: list[Ex]) -> Iterator[tuple[Position, bool]]:
 def schedule(nest: Nest, width_bytes: int) -> Nest:
     """Chooses how the nest runs; changes only its axes and schedule."""
     order = expressions(nest)
+    folding = any(stage.folds for stage in nest.stages)
     if not nest.scan:
-        named = {x.axis for x in order if isinstance(x, Index)}
-        accesses = [p for p, _ in _positions(nest, order)]
-        nest.rows = _collapse(nest.rows, accesses, named)
-        nest.inner = _collapse(nest.inner, accesses, named)
+        _simplify(nest, order, folding)
     cost = sum(COSTS.get(x.op, 1) for x in order if isinstance(x, Op)) + 1
     vector = _vector_axis(nest, order)
     if not vector:
         nest.schedule = Schedule(cost=cost)
         return nest
-    if not any(stage.folds for stage in nest.stages):
+    if not folding:
         _rotate(nest, vector)
+    if cost < LIGHT and not any(stage.folds for stage in nest.stages):
+        width_bytes = min(width_bytes, HALF)
     width = max(1, width_bytes // _widest(nest, order, vector))
     nest.schedule = Schedule(vector, width, _unroll(nest, vector, cost), cost)
     return nest
+
+
+def _simplify(nest: Nest, order: list[Ex], folding: bool) -> None:
+    """Drops axes of one element and joins neighbours. A nest of maps may run in any order: the one
+    that joins most.
+    """
+    named = {x.axis for x in order if isinstance(x, Index)}
+    accesses = [p for p, _ in _positions(nest, order)]
+    rows = [a for a in nest.rows if a.extent != 1]
+    inner = [a for a in nest.inner if a.extent != 1]
+    if folding:
+        nest.rows = _collapse(rows, accesses, named)
+        nest.inner = _collapse(inner, accesses, named) or nest.inner[-1:]
+        return
+    axes = [*rows, *inner]
+    forward, backward = (_collapse(x, accesses, named) for x in (axes, axes[::-1]))
+    joined = backward if len(backward) < len(forward) else forward
+    nest.rows, nest.inner = joined[:-1], joined[-1:]
 
 
 def _collapse(axes: list[Axis], accesses: list[Position], named: set[str]) -> list[Axis]:
@@ -142,10 +171,11 @@ def _widest(nest: Nest, order: list[Ex], vector: str) -> int:
 
 
 def _unroll(nest: Nest, vector: str, cost: int) -> int:
+    """Vectors in flight: enough chains to hide latency, few enough to stay in registers."""
     if nest.scan:
         return 2
     if any(stage.folds for stage in nest.stages):
         if any(a.name == vector for a in nest.rows):
             return 4 if cost < 60 else 2
-        return 8 if cost <= 4 else 4 if cost < 40 else 2
-    return 4 if cost < 8 else 2 if cost < 80 else 1
+        return 2 if nest.rows and cost > 4 else 8 if cost <= 4 else 4 if cost < 40 else 2
+    return 4 if cost < LIGHT else 2 if cost < 80 else 1
