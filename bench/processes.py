@@ -31,6 +31,7 @@ def measure(
     """Run a probe in fresh processes, one after the other."""
     command = [sys.executable, "-m", "bench.processes", probe, *arguments]
     variables = {**os.environ, **(environment or {})}
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     found = []
     for _ in range(repeats):
         done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True)
