@@ -76,6 +76,11 @@ def _enumerate(t: Tracer, items: Any, start: Any = 0) -> Any:
     return list(enumerate(iterate(t, items, "enumerate"), t.concrete(start)))
 
 
+@handles(divmod)
+def _divmod(t: Tracer, x: Any, y: Any) -> Any:
+    return binary(t, "floor_divide", x, y), binary(t, "remainder", x, y)
+
+
 @handles(reversed)
 def _reversed(t: Tracer, items: Any) -> Any:
     return iterate(t, items, "reversed")[::-1]

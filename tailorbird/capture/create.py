@@ -32,8 +32,8 @@ from tailorbird.capture.views import (
     maybe_copied,
 )
 from tailorbird.ir.expr import Dim, Expr
-from tailorbird.ir.node import type_of
-from tailorbird.ir.types import Type
+from tailorbird.ir.node import Operand, type_of
+from tailorbird.ir.types import PYTHON_TYPES, Type
 
 INT = np.dtype(np.int64)
 
@@ -165,11 +165,17 @@ def _linspace(
     length = t.integer(num, "num")
     if not t.at_least(length, 0):
         t.raises("ValueError: Number of samples must be non-negative.")
-    found = np.result_type(type_of(first).dtype, type_of(last).dtype, np.float64)
-    kind = dtype_from(t, dtype, found)
+    kind = dtype_from(t, dtype, np.linspace(_sample(first), _sample(last), 0).dtype)
+    t.supported(kind, "np.linspace")
     attrs = {"shape": (length,), "endpoint": bool(t.concrete(endpoint)), "dtype": kind}
     value = t.emit("linspace", [first, last], attrs, Type(kind, (length,)))
     return t.array(value, contiguous=True)
+
+
+def _sample(x: Operand) -> Any:
+    """A number of the same type, weak or strong, for NumPy to promote."""
+    kind = type_of(x)
+    return PYTHON_TYPES[kind.dtype.kind](0) if kind.weak else kind.dtype.type(0)
 
 
 # Grids

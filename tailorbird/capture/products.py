@@ -137,10 +137,23 @@ def _einsum(t: Tracer, subscripts: Any, *operands: Any, optimize: Any = False) -
     if len(set(output)) != len(output) or not set(output) <= set(inputs):
         t.raises("ValueError: einsum output subscripts")
     _unify_letters(t, terms, arrays)
+    if len(terms) == 1 and set(output) == set(inputs):
+        return _einsum_view(t, arrays[0], inputs, output)
     values = [t.read(x) for x in arrays]
     kind = np.result_type(*(x.dtype for x in arrays))
     t.supported(kind, "einsum")
     return t.result(t.inferred("einsum", values, {"subscripts": f"{inputs}->{output}"}))
+
+
+def _einsum_view(t: Tracer, x: Arr, letters: str, output: str) -> Arr:
+    """One array whose every letter is kept: a view, of diagonals where a letter is repeated."""
+    for letter in output:
+        while letters.count(letter) > 1:
+            first = letters.index(letter)
+            second = letters.index(letter, first + 1)
+            x = diagonal_view(t, x, 0, first, second)
+            letters = "".join(c for k, c in enumerate(letters) if k not in (first, second)) + letter
+    return permute(t, x, [letters.index(letter) for letter in output])
 
 
 def _unify_letters(t: Tracer, terms: list[str], arrays: list[Arr]) -> None:

@@ -1,0 +1,65 @@
+"""Bugs that were found, each with the smallest program that showed it.
+
+A test is named for the bug. `agrees` runs a function plain and tailored on equal arguments and
+compares everything that `hunt_compare.py` compares.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+
+import numpy as np
+
+import tailorbird as tb
+from tailorbird import knobs
+from tests.hunt_compare import difference, run
+
+
+def agrees(function, *calls, native=True):
+    """Every call (a tuple of arguments) gives the same; the tailored function, for more questions."""
+    with knobs.scope(race=False, cache=False, background=False):
+        tailored = tb.tailor(function, background=False)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            for arguments in calls:
+                names = [f"argument{k}" for k in range(len(arguments))]
+                mine, yours = (dict(zip(names, copy.deepcopy(arguments))) for _ in range(2))
+                plain = run(lambda **kw: function(*kw.values()), mine)
+                found = run(lambda **kw: tailored(*kw.values()), yours)
+                assert not difference(plain, found, list)
+    whys = [str(r.why) for r in tailored._tiers.records.values() if r.why is not None]
+    assert not any("bug of Tailorbird" in w for w in whys), whys
+    assert not native or tailored.variants, whys
+    return tailored
+
+
+def test_linspace_of_float32_is_float32():
+    def ends(x):
+        return np.linspace(x[0], 2, 5), np.linspace(2, np.float32(0.5), x.size)
+
+    agrees(ends, (np.ones(3, np.float32),), (np.ones(4, np.float32),))
+
+
+def test_einsum_of_one_array_without_sums_is_a_view():
+    def turned(x):
+        return np.einsum("ij->ji", x)
+
+    def diagonal(x):
+        return np.einsum("ii->i", x) * 2
+
+    def written(x):
+        np.einsum("ii->i", x)[...] = 0
+        return x + 1
+
+    square = np.arange(9.0).reshape(3, 3)
+    agrees(turned, (square,), native=False)
+    agrees(diagonal, (square,))
+    agrees(written, (square,), native=False)
+
+
+def test_divmod_of_arrays_is_compiled():
+    def parts(x, y):
+        return divmod(x, y)
+
+    agrees(parts, (np.arange(-5.0, 5.0), np.float64(3)), (np.arange(4.0), np.float64(-0.75)))
