@@ -23,6 +23,7 @@ from tailorbird.capture.values import SYMBOLIC, Arr, Scal, is_static
 from tailorbird.ir.expr import Dim, Expr, apply
 from tailorbird.ir.node import Operand, Value, type_of
 from tailorbird.ir.ops import COMPARISONS
+from tailorbird.ir.promote import LEGACY
 from tailorbird.ir.shapes import result_dtype
 from tailorbird.ir.types import WEAK_BOOL, WEAK_COMPLEX, WEAK_FLOAT, Type
 
@@ -82,6 +83,7 @@ PLAIN += (type(None), type(Ellipsis), np.generic, np.dtype, type)  # type: ignor
 OF_COMPLEX = {"add", "subtract", "multiply", "divide", "power", "negative", "positive"}
 OF_COMPLEX |= {"absolute", "equal", "not_equal"}
 OF_FLOATS = OF_COMPLEX | COMPARISONS | {"floor_divide", "remainder"}
+LARGEST_SINGLE = float(np.finfo(np.float32).max)
 DOUBLE = Type(np.dtype(np.float64))
 FAST_POWERS = {(int, 2): "square", (int, -1): "reciprocal", (float, 0.5): "sqrt"}
 
@@ -105,17 +107,32 @@ def map_value(t: Tracer, name: str, operands: Sequence[Operand]) -> Value:
     for k, (x, found) in enumerate(zip(types, taken)):
         if x.weak and found.kind in "iu":
             must_fit(t, inputs[k], found, name)
-        else:
-            inputs[k] = _float_if_huge(inputs[k])
+        elif x.weak:
+            inputs[k] = _meets_floats(t, inputs[k], found)
     if name == "power" and dtype.kind in "iu":
         _integer_power(t, inputs[1], types[1])
     shape = t.broadcast([x.shape for x in types])
     return t.emit(name, inputs, None, Type(dtype, shape))
 
 
-def _float_if_huge(x: Operand) -> Operand:
-    """A Python int beyond 64 bits meets floats as a float."""
-    return float(x) if type(x) is int and abs(x) >= 2**63 else x
+def _meets_floats(t: Tracer, x: Operand, dtype: np.dtype) -> Operand:
+    """A Python scalar beside floats: a huge int is a float; NumPy 1.26 widens for a huge float."""
+    huge = type(x) is int and abs(x) >= 2**63
+    if LEGACY and huge:
+        t.refuse("promotion", name=f"{x}, which NumPy 1.26 makes an object")
+    if LEGACY and dtype in (np.float32, np.complex64) and type_of(x).dtype.kind in "fc":
+        _fits_single(t, x)
+    return float(x) if huge else x  # type: ignore[arg-type]
+
+
+def _fits_single(t: Tracer, x: Operand) -> None:
+    """NumPy 1.26 computes in float64 when a Python float is beyond float32."""
+    if isinstance(x, Value):
+        size = t.emit("absolute", [x], None, WEAK_FLOAT)
+        room = t.emit("subtract", [LARGEST_SINGLE, size], None, WEAK_FLOAT)
+        t.check(room, ">=")
+    elif abs(complex(x)) > LARGEST_SINGLE:  # type: ignore[arg-type]
+        t.refuse("promotion", name=f"float32 and {x}")
 
 
 def promoted(t: Tracer, name: str, types: tuple[Type, ...]) -> tuple[Sequence[np.dtype], np.dtype]:
@@ -148,7 +165,7 @@ def must_fit(t: Tracer, x: Operand, dtype: np.dtype, name: str = "") -> None:
     if wide and dtype.kind == "i":
         return
     fits = t.at_least(x, int(limits.min)) and (wide or t.at_least(int(limits.max), x))
-    if not fits and (name in COMPARISONS or name == "where"):
+    if not fits and (LEGACY or name in COMPARISONS or name == "where"):
         t.refuse("promotion", name=f"{name} of {dtype} and {x}")
     if not fits:
         t.raises(f"OverflowError: {x} does not fit {dtype}")

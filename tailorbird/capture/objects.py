@@ -75,6 +75,8 @@ def _of_number(t: Tracer, x: Any, name: str) -> Any:
 
 
 def _of_plain(t: Tracer, x: Any, name: str) -> Any:
+    if name in getattr(x, "fields", ()):
+        return x[x.fields.index(name)]
     if not hasattr(x, name):
         t.raises(f"AttributeError: {name}")
     return Method(x, name)

@@ -19,12 +19,13 @@ import numpy as np
 from tailorbird.capture.arith import concretely
 from tailorbird.capture.builtin import is_pure
 from tailorbird.capture.lift import is_library
+from tailorbird.capture.opaque_shapes import kept_shape
 from tailorbird.capture.tracer import Shape, Tracer
 from tailorbird.capture.values import Arr, Scal, is_static
 from tailorbird.errors import GuardMissed
 from tailorbird.ir.expr import Expr
 from tailorbird.ir.interp import run
-from tailorbird.ir.node import Graph, Node, Operand, Slot, Value, type_of
+from tailorbird.ir.node import Graph, Node, Operand, Slot, Value
 from tailorbird.ir.types import SUPPORTED, Type
 from tailorbird.reasons import why
 
@@ -44,12 +45,7 @@ REFUSED_NAMES = """
     asfortranarray require frombuffer sliding_window_view as_strided matrix asmatrix bmat
     may_share_memory shares_memory byte_bounds rec
 """  # they write, reach outside, call back, choose a type by value, or share memory
-SAME_SHAPE_NAMES = """
-    sort argsort partition inv pinv cholesky fft ifft fft2 ifft2 fftn ifftn fftshift ifftshift
-    unwrap gaussian_filter uniform_filter around round nancumsum nancumprod
-"""
 REFUSED = frozenset(REFUSED_NAMES.split())
-SAME_SHAPE = frozenset(SAME_SHAPE_NAMES.split())
 NAMES = (str, int, float, complex, bool, type(None), np.generic, np.dtype, type)
 
 
@@ -75,7 +71,7 @@ def call_library(t: Tracer, function: Any, args: tuple[Any, ...], keywords: dict
     live = live_values(t, operands)
     result = _called(t, function, template, live)
     t.reasons.append(why("opaque_call", file=t.file, line=t.line, name=_shown(function, name)))
-    shape = _known_shape(t, function, name, operands)
+    shape = kept_shape(t, function, template, operands)
     return _recorded(t, path, template, operands, live, result, shape)
 
 
@@ -174,16 +170,6 @@ def _recorded(
 
 def _wrapped(t: Tracer, value: Value, x: Any) -> Arr | Scal:
     return t.array(value) if isinstance(x, np.ndarray) else Scal(value)
-
-
-def _known_shape(t: Tracer, function: Any, name: str, operands: list[Operand]) -> Shape | None:
-    """The shape that every result has, for functions that are known to keep it."""
-    types = [type_of(x) for x in operands]
-    if isinstance(function, np.ufunc) and function.signature is None:
-        return t.broadcast([kind.shape for kind in types])
-    if name in SAME_SHAPE and types:
-        return tuple(map(t.assume.canon, types[0].shape))
-    return None
 
 
 def _type(t: Tracer, name: str, x: Any, live: list[Any], shape: Shape | None) -> Type:

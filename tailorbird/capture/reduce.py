@@ -170,9 +170,13 @@ def _ptp(t: Tracer, a: Any, axis: Any = None, out: Any = None, keepdims: Any = F
 
 @handles(np.average)
 def _average(t: Tracer, a: Any, axis: Any = None, weights: Any = None) -> Any:
+    x = as_arr(t, a)
     if weights is None:
-        return _mean(t, a, axis)
-    x, w = as_arr(t, a), as_arr(t, weights)
+        summed = normal_axes(t, axis, x.ndim)
+        if not all(t.at_least(d, 1) for k, d in enumerate(x.shape) if k not in summed):
+            t.raises("ZeroDivisionError")
+        return _mean(t, x, axis)
+    w = as_arr(t, weights)
     if x.ndim != w.ndim or not all(map(t.same, x.shape, w.shape)):
         raise Unhandled
     kind = np.result_type(x.dtype, w.dtype, *([np.float64] if x.dtype.kind in "iub" else []))
