@@ -1,22 +1,29 @@
 """The public names: `tailor` and what it returns.
 
-A tailored function calls like the function it was made from. `explain` says what would run and why, `variants` lists the compiled code, `warm`
-compiles now.
+In: a function, and options. Out: a callable that calls like the function it was made from, with
+native code behind it. `explain` says what would run and why, `variants` lists the compiled code,
+`warm` compiles now.
+
+Invariants: tailoring never raises because a function cannot be compiled; such a function stays
+plain, with the reason. A call raises what the plain function would raise.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import inspect
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from tailorbird import events, knobs
 from tailorbird.errors import Refused, UsageError
-from tailorbird.reasons import why
+from tailorbird.reasons import Why, why
 
-OPTIONS = frozenset(("background", "deterministic", "device", "exact"))
+OPTIONS = frozenset(("background", "deterministic", "device"))
+DEVICES = ("cpu",)
 _types: list[type] = []
 
 
@@ -24,6 +31,7 @@ class Tailored:
     """A function with native code behind it."""
 
     _tiers: Any
+    _options: dict[str, Any]
     __wrapped__: Callable[..., Any]
 
     @property
@@ -32,16 +40,14 @@ class Tailored:
         return [built.variant for built in self._tiers.built]
 
     def warm(self, *args: Any, **kwargs: Any) -> Any:
-        """Compile for arguments like these now, without calling the function; returns the function."""
-        tiers = self._tiers
-        bound = tiers.bind(args, kwargs)
-        if bound is None:
-            inspect.signature(self.__wrapped__).bind(*args, **kwargs)  # says what is wrong
-        with tiers.lock, knobs.scope(background=False):
-            tiers.record_of(bound, self)
-        from tailorbird.dispatch.worker import WORKER
+        """Compile for arguments like these now, without calling the function; gives the function.
 
-        WORKER.wait(60.0)
+        A method takes the object first: `Model.step.warm(model, x)`.
+        """
+        tiers = self._tiers
+        if tiers.why is None:
+            values = tiers.binder(*args, **kwargs)
+            tiers.prepare(values, self)
         return self
 
     def explain(self, *args: Any, **kwargs: Any) -> Any:
@@ -51,22 +57,31 @@ class Tailored:
         return explain(self, args, kwargs)
 
     def __repr__(self) -> str:
-        return f"<tailored {self.__wrapped__.__qualname__}>"
+        return f"<tailored {_name(self.__wrapped__)}>"
 
     def __reduce__(self) -> Any:
         function = self.__wrapped__
-        home: Any = sys.modules.get(function.__module__)
-        for part in function.__qualname__.split("."):
+        home: Any = sys.modules.get(getattr(function, "__module__", None) or "")
+        for part in _name(function).split("."):
             home = getattr(home, part, None)
         if home is self:
-            return function.__qualname__  # pickled by name, as functions are
-        return _rebuild, (function, tuple(sorted(self._options.items())))  # type: ignore[attr-defined]
+            return _name(function)  # pickled by name, as functions are
+        return _rebuild, (function, tuple(sorted(self._options.items())))
 
     def __copy__(self) -> Any:
         return self
 
     def __deepcopy__(self, memo: Any) -> Any:
         return self
+
+
+@dataclass
+class Stays:
+    """What stands behind a callable that is plain for good: the reason, and nothing built."""
+
+    function: Callable[..., Any]
+    why: Why
+    built: list[Any] = field(default_factory=list)
 
 
 def tailor(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
@@ -79,29 +94,35 @@ def tailor(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
     >>> scale(np.arange(3.0), 2.0)
     array([1., 3., 5.])
 
-    Options: `background=False` compiles in the first call instead of behind it; `deterministic=True` pins one variant, so
-    that equal calls give equal bits from the first call on.
+    Options: `background=False` compiles in the first call instead of behind it;
+    `deterministic=True` pins one variant, so that equal calls give equal bits from the first call
+    on; `device="cpu"` is the one device there is.
     """
-    unknown = set(options) - OPTIONS
-    if unknown:
-        raise UsageError(
-            f"tailor has no option {sorted(unknown)[0]!r}; the options are {', '.join(sorted(OPTIONS))}"
-        )
-    if options.get("device", "cpu") != "cpu":
-        raise UsageError(f"device {options['device']!r} is not known here; the devices are: cpu")
+    _check(options)
     if function is None:
         return lambda f: tailor(f, **options)
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(tailor(function.__func__, **options))
     if not callable(function):
         raise UsageError(f"tailor takes a function, and {function!r} is not callable")
-    return _make(
-        getattr(function, "__wrapped__", function) if _is_tailored(function) else function, options
-    )
+    if isinstance(function, tuple(_types)):
+        inner: Any = function
+        function = inner.__wrapped__
+    return _make(function, options)
 
 
-def _is_tailored(x: Any) -> bool:
-    return bool(_types) and type(x) is _types[0]
+def _check(options: dict[str, Any]) -> None:
+    for name in options:
+        if name not in OPTIONS:
+            known = ", ".join(sorted(OPTIONS))
+            raise UsageError(f"tailor has no option {name!r}; the options are {known}")
+    device = options.get("device", DEVICES[0])
+    if device not in DEVICES:
+        raise UsageError(f"there is no device {device!r} here; the devices are {DEVICES}")
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__qualname__", None) or repr(function)
 
 
 def _rebuild(function: Callable[..., Any], options: tuple[tuple[str, Any], ...]) -> Any:
@@ -109,29 +130,39 @@ def _rebuild(function: Callable[..., Any], options: tuple[tuple[str, Any], ...])
 
 
 def _make(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    """The callable; where native callables cannot be made, or this cannot be read, a plain one with the reason."""
-    deterministic = bool(options.get("deterministic"))
+    """The callable; where no native callables can be made here, a plain wrapper."""
     try:
-        if not inspect.isfunction(function):
-            raise Refused(
-                why("unsupported_type", name=repr(function), type=type(function).__name__)
-            )
         from tailorbird.dispatch import object as callables
-        from tailorbird.dispatch.tiers import Tiers
 
         if not _types:
             _types.append(callables.make_type(Tailored))
-        background = bool(options.get("background", True)) and not deterministic
-        tiers = Tiers(function, _build, background, knobs.get("race") and not deterministic)
         made = callables.new(_types[0])
-        made._tiers = tiers
         made._options = dict(options)
+        made._tiers, table = _behind(function, options)
         functools.update_wrapper(made, function)
-        callables.install(made, tiers.table())
+        callables.install(made, table)
         return made
     except Refused as refused:
-        events.record("refused", getattr(function, "__qualname__", repr(function)), why=refused.why)
-        return _plain(function, refused.why)
+        events.record("refused", _name(function), why=refused.why)
+        return _wrapped(function, refused.why)
+
+
+def _behind(function: Callable[..., Any], options: dict[str, Any]) -> tuple[Any, Any]:
+    """The tiers of a function and its table; what is not a Python function stays plain."""
+    from tailorbird.dispatch import object as callables
+    from tailorbird.dispatch.tiers import Tiers
+    from tailorbird.dispatch.variant import NEVER
+
+    if inspect.isfunction(function):
+        pinned = bool(options.get("deterministic"))
+        background = bool(options.get("background", True)) and not pinned
+        tiers = Tiers(function, _build, background, knobs.get("race") and not pinned)
+        return tiers, tiers.table()
+    kind = type(function).__name__
+    reason = why("unsupported_type", name=_name(function), type=kind)
+    events.record("refused", _name(function), why=reason)
+    rest = ctypes.c_int64(NEVER)
+    return Stays(function, reason), callables.Table((), (), function, plain=function, rest=rest)
 
 
 def _build(function: Any, bound: dict[str, Any], names: Any) -> Any:
@@ -140,18 +171,20 @@ def _build(function: Any, bound: dict[str, Any], names: Any) -> Any:
     return build_variant(function, bound, names)
 
 
-def _plain(function: Callable[..., Any], reason: Any) -> Callable[..., Any]:
+def _wrapped(function: Callable[..., Any], reason: Why) -> Callable[..., Any]:
     """A wrapper that only runs the function, and can say why."""
-    from tailorbird.explain import Explanation
 
     @functools.wraps(function)
     def plain(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
+    def explain(*args: Any, **kwargs: Any) -> Any:
+        from tailorbird.explain import Explanation
+
+        return Explanation(_name(function), "plain", [str(reason)])
+
     made: Any = plain
     made.variants = []
     made.warm = lambda *args, **kwargs: made
-    made.explain = lambda *args, **kwargs: Explanation(
-        getattr(function, "__qualname__", repr(function)), "plain", [str(reason)], [], ""
-    )
+    made.explain = explain
     return made

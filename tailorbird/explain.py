@@ -1,7 +1,8 @@
 """What would run, and why: one line for each decision.
 
-In: a tailored function and arguments. Out: an `Explanation`, text on a terminal and HTML in a notebook. Explaining compiles if nothing is compiled yet
-for such arguments, and never calls the function.
+In: a tailored function and arguments. Out: an `Explanation`, text on a terminal and HTML in a
+notebook. Explaining compiles if nothing is compiled yet for such arguments, and never calls the
+function.
 """
 
 from __future__ import annotations
@@ -10,12 +11,18 @@ import html
 from dataclasses import dataclass, field
 from typing import Any
 
-from tailorbird.dispatch.race import Heat
+from tailorbird.dispatch.race import PLAIN, Heat
 from tailorbird.dispatch.signature import bucket
-from tailorbird.dispatch.tiers import Built
+from tailorbird.dispatch.tiers import Tiers
+from tailorbird.dispatch.variant import Variant
 from tailorbird.ir.show import show
 from tailorbird.lower.kernel import Nest
 from tailorbird.lower.program import Gemm, PythonCall
+from tailorbird.reasons import why
+
+NATIVE_TIER = "native, generic code"
+PLAIN_TIER = "plain"
+SLOWER_TIER = "plain, which is faster here"
 
 
 @dataclass
@@ -30,8 +37,7 @@ class Explanation:
 
     def __str__(self) -> str:
         out = [f"{self.function}: {self.tier}"]
-        out += [f"  {what:<9} {text}" for what, text in self.lines]
-        out += [f"  because   {reason}" for reason in self.reasons]
+        out += [f"  {what:<9} {text}" for what, text in self._rows()]
         if self.graph:
             out += ["", *("  " + line for line in self.graph.rstrip().splitlines())]
         return "\n".join(out)
@@ -39,75 +45,65 @@ class Explanation:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        rows = [*self.lines, *(("because", reason) for reason in self.reasons)]
         cells = "".join(
-            f"<tr><td>{html.escape(what)}</td><td style='text-align:left'>{html.escape(text)}</td></tr>"
-            for what, text in rows
+            f"<tr><td>{html.escape(what)}</td>"
+            f"<td style='text-align:left'>{html.escape(text)}</td></tr>"
+            for what, text in self._rows()
         )
         graph = f"<pre>{html.escape(self.graph)}</pre>" if self.graph else ""
         title = f"<b>{html.escape(self.function)}</b>: {html.escape(self.tier)}"
         return f"<div>{title}<table>{cells}</table>{graph}</div>"
 
+    def _rows(self) -> list[tuple[str, str]]:
+        return [*self.lines, *(("because", reason) for reason in self.reasons)]
+
 
 def explain(tailored: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explanation:
-    """Looks up, or compiles, what answers such a call."""
-    tiers = tailored._tiers
-    name = tailored.__wrapped__.__qualname__
+    """Looks up, or compiles, what answers such a call; without arguments, the newest variant."""
+    name = getattr(tailored.__wrapped__, "__qualname__", repr(tailored.__wrapped__))
+    tiers: Tiers = tailored._tiers
+    if tiers.why is not None:
+        return Explanation(name, PLAIN_TIER, [str(tiers.why)])
     if not args and not kwargs and tiers.built:
-        return _of_variant(name, tiers.built[0], None)
-    tailored.warm(*args, **kwargs)
-    bound = tiers.bind(args, kwargs)
-    record = tiers.record_of(bound, tailored)
-    for built in record.built:
-        leaves = built.finder(*bound.values())
-        if leaves is not None:
-            return _of_variant(name, built, leaves)
-    reasons = (
-        [str(record.why)] if record.why is not None else ["no variant fits these arguments yet"]
-    )
-    return Explanation(name, "plain", reasons)
+        return _of_variant(name, tiers.built[0].variant, None)
+    values = tiers.binder(*args, **kwargs)
+    reason = tiers.stays_plain()
+    if reason is not None:
+        return Explanation(name, PLAIN_TIER, [str(reason)])
+    record, built, problem = tiers.prepare(values, tailored)
+    if built is not None:
+        found = built.finder(*values)
+        assert found is not None, "it fitted a moment ago"
+        return _of_variant(name, built.variant, bucket(built.variant.elements(found)))
+    found_out = [record.why or record.missed]
+    if problem:
+        found_out.append(why("guard_missed", detail=problem))
+    return Explanation(name, PLAIN_TIER, [str(r) for r in found_out if r is not None])
 
 
-def _of_variant(name: str, built: Built, leaves: tuple[Any, ...] | None) -> Explanation:
-    variant = built.variant
-    lines: list[tuple[str, str]] = []
-    for step in variant.program.steps:
-        if isinstance(step, Nest):
-            lines.append(
-                (
-                    "kernel",
-                    f"{' + '.join(step.nodes) or 'copy'}   ({_loops(step)}; {step.schedule})",
-                )
-            )
-        elif isinstance(step, Gemm):
-            lines.append(("blas", f"{step.m} x {step.k} @ {step.k} x {step.n}"))
-        elif isinstance(step, PythonCall):
-            lines.append(
-                (
-                    "call",
-                    f"{step.node.attrs.get('function', 'numpy:' + step.node.op)}, left to Python",
-                )
-            )
+def _of_variant(name: str, variant: Variant, size: int | None) -> Explanation:
+    """One variant, and the race in the size class of a call, or in all of them."""
+    lines = [_step(step) for step in variant.program.steps]
     lines += [("guard", g) for g in variant.guards]
     stages = ", ".join(f"{stage} {ms:.1f}" for stage, ms in variant.milliseconds.items())
     lines.append(("built", f"{sum(variant.milliseconds.values()):.1f} ms ({stages})"))
     lines.append(("calls", f"{variant.hits} native, {variant.misses} missed a guard"))
-    sizes = (
-        sorted(variant.heats)
-        if leaves is None
-        else [bucket(sum(leaves[k].size for k in variant.arrays))]
-    )
-    for size in sizes:
-        if size in variant.heats:
-            lines.append(("race", _race(size, variant.heats[size])))
-    graph = show(variant.graph)
-    settled = [variant.heats[s].winner for s in sizes if s in variant.heats]
-    tier = (
-        "plain, which is faster here"
-        if settled and settled[-1] == "plain"
-        else "native, generic code"
-    )
-    return Explanation(name, tier, [str(r) for r in variant.reasons], lines, graph)
+    heats = {s: h for s, h in sorted(variant.heats.items()) if size in (None, s)}
+    lines += [("race", _race(s, heat)) for s, heat in heats.items()]
+    reasons = [*variant.reasons, *(_not_faster(h) for h in heats.values() if h.winner == PLAIN)]
+    lost = size in heats and heats[size].winner == PLAIN
+    tier = SLOWER_TIER if lost else NATIVE_TIER
+    return Explanation(name, tier, [str(r) for r in reasons], lines, show(variant.graph))
+
+
+def _step(step: Any) -> tuple[str, str]:
+    if isinstance(step, Nest):
+        return "kernel", f"{' + '.join(step.nodes) or 'copy'}   ({_loops(step)}; {step.schedule})"
+    if isinstance(step, Gemm):
+        return "blas", f"{step.m} x {step.k} @ {step.k} x {step.n}"
+    assert isinstance(step, PythonCall)
+    called = step.node.attrs.get("function", f"numpy:{step.node.op}")
+    return "call", f"{called}, left to Python"
 
 
 def _loops(nest: Nest) -> str:
@@ -118,9 +114,15 @@ def _loops(nest: Nest) -> str:
     return rows or inner or "one point"
 
 
+def _microseconds(times: list[float]) -> str:
+    return f"{min(times) * 1e6:.1f} us" if times else "not timed"
+
+
 def _race(size: int, heat: Heat) -> str:
-    times = []
-    for who, seen in (("native", heat.native), ("plain", heat.plain)):
-        times.append(f"{who} {min(seen) * 1e6:.1f} us" if seen else f"{who} not timed")
+    times = f"native {_microseconds(heat.native)}, plain {_microseconds(heat.plain)}"
     verdict = f"{heat.winner} answers" if heat.winner else "undecided"
-    return f"up to {2 ** (size + 1)} elements: {', '.join(times)}; {verdict}"
+    return f"up to {2 ** (size + 1)} elements: {times}; {verdict}"
+
+
+def _not_faster(heat: Heat) -> Any:
+    return why("not_faster", tailored=_microseconds(heat.native), plain=_microseconds(heat.plain))

@@ -2,10 +2,13 @@
 
     capture -> rewrite -> fuse -> lower -> emit -> assemble
 
-One wrapper runs every stage: time it, run it, check what it gave, show or dump it, or take an edited file instead. Nothing else names the order.
+In: a function and the arguments of one call. Out: a variant. One wrapper runs every stage: time it,
+run it, check what it gave, show or dump it, or take an edited file instead. Nothing else names the
+order.
 
 - `TAILOR_SHOW=rewrite,emit` prints stages; `TAILOR_DUMP=dir` writes `02_rewrite.graph` and so on.
-- A file of that name in `TAILOR_OVERRIDE=dir` replaces the stage's output, for the stages whose text parses back: graphs and LLVM IR.
+- A file of that name in `TAILOR_OVERRIDE=dir` replaces the stage's output, for the stages whose
+  text parses back: graphs and LLVM IR.
 """
 
 from __future__ import annotations
@@ -14,7 +17,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from tailorbird import events, knobs
@@ -41,7 +43,7 @@ class Work:
 
     function: Any
     bound: dict[str, Any]
-    names: Sequence[str] | None
+    names: Sequence[str]
     captured: Any = None
     graph: Any = None
     values: list[Any] = field(default_factory=list)
@@ -51,14 +53,13 @@ class Work:
     ir: str = ""
     context: Any = None
     library: Any = None
-    direct: bool = False
     places: list[int] = field(default_factory=list)
     milliseconds: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage: its name, what it does to the work, its text, and how an edited text is read back."""
+    """A stage: its name, what it does to the work, its text, and how edited text is read back."""
 
     name: str
     run: Callable[[Work], None]
@@ -95,21 +96,19 @@ def _lower(work: Work) -> None:
 
 
 def _emit(work: Work) -> None:
-    names = list(work.names or ())
-    work.direct = work.names is not None and is_direct(work.captured, names)
+    at = {name: place for place, name in enumerate(work.names)}
     sources = work.captured.sources
     statics = []
-    if work.direct:
-        work.places = [names.index(s.root[1]) for s in sources]
-        statics = [(names.index(s.root[1]), wanted) for s, wanted in work.captured.statics]
+    if is_direct(work.captured, work.names):
+        work.places = [at[s.root[1]] for s in sources]
+        statics = [(at[s.root[1]], wanted) for s, wanted in work.captured.statics]
     else:
         work.places = list(range(len(sources)))
     library = blas.blas()
     bits = library.int_bits if library is not None else 64
     wide = target.host().vector_bytes == 64
-    work.ir, work.context = EntryEmitter(work.program, work.leaves, work.places, wide, bits).emit(
-        statics
-    )
+    emitter = EntryEmitter(work.program, work.leaves, work.places, wide, bits)
+    work.ir, work.context = emitter.emit(statics)
 
 
 def _assemble(work: Work) -> None:
@@ -145,20 +144,18 @@ STAGES = [
 
 
 def build_variant(
-    function: Any, bound: dict[str, Any], names: Sequence[str] | None
+    function: Any, bound: dict[str, Any], names: Sequence[str]
 ) -> tuple[Variant, Any]:
-    """Runs every stage for a function and the arguments of one call."""
+    """Runs every stage for a function and the arguments of one call by parameter name."""
     work = Work(function, bound, names)
     for number, stage in enumerate(STAGES, 1):
         run_stage(stage, number, work)
     name = function.__qualname__
-    width = len(names) if work.direct and names is not None else len(work.leaves)
     variant = make_variant(
         name,
         work.program,
         work.leaves,
         work.places,
-        width,
         work.library,
         work.context,
         work.ir,
@@ -181,7 +178,7 @@ def run_stage(stage: Stage, number: int, work: Work) -> None:
     file = f"{number:02}_{stage.name}.{stage.extension}"
     override = knobs.get("override")
     if override is not None and stage.read is not None:
-        edited = Path(override) / file
+        edited = override / file
         if edited.is_file():
             stage.read(work, edited.read_text())
             events.record("overridden", work.function.__qualname__, stage=stage.name)
@@ -192,6 +189,5 @@ def run_stage(stage: Stage, number: int, work: Work) -> None:
         )
     dump = knobs.get("dump")
     if dump is not None:
-        folder = Path(dump)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / file).write_text(stage.text(work))
+        dump.mkdir(parents=True, exist_ok=True)
+        (dump / file).write_text(stage.text(work))

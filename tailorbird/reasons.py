@@ -154,6 +154,14 @@ REASONS: Mapping[str, tuple[str, str]] = {
         "nothing; it was removed and compiled again",
     ),
     # dispatch: this call
+    "many_kinds_of_call": (
+        "{name} was called in more than {count} ways (types, layouts, texts, lengths)",
+        "tailor the array function inside, with the same kinds of arguments at each call",
+    ),
+    "many_variants": (
+        "{count} variants were tried for calls like this one, and none fits",
+        "keep sizes and objects that decide what is computed the same from call to call",
+    ),
     "guard_missed": (
         "no compiled variant fits this call: {detail}",
         "nothing; a variant that fits is built if such calls go on",

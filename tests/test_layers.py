@@ -35,6 +35,7 @@ ROOMS = (
     ("accelerators",),
     ("fronts",),
     ("pipeline",),
+    ("explain",),
     ("api",),
     ("demo",),
     ("cli",),

@@ -11,6 +11,7 @@ asked for.
 | `tb_Py...` | any function that CPython exports |
 | `tb_PyFloat_Type`, `tb_Py_None`, `tb_Py_True` | CPython objects |
 | `tb_miss` | a byte; its address, returned by an entry, means "my guards did not hold" |
+| `tb_plain` | a byte; its address, returned by an entry, means "the plain function is faster" |
 | `tb_parfor`, `tb_threads` | the pool (`pool.py`) |
 | `tb_new_large`, `tb_scratch`, `tb_scratch_free` | result memory (`memory.py`) |
 | `tb_cblas_dgemm` ... | NumPy's own BLAS (`blas.py`), integers of `blas().int_bits` bits |
@@ -68,8 +69,9 @@ _OBJECTS: Mapping[str, object] = {
 }
 _ALIASES = {"tb_np_new": "tb_PyArray_NewFromDescr"}
 _BLAS_PREFIX = "tb_cblas_"
-_miss = ctypes.c_char()
-MISS = ctypes.addressof(_miss)
+_marks = (ctypes.c_char * 2)()
+MISS = ctypes.addressof(_marks)
+PLAIN = MISS + 1
 
 
 def resolve(names: Iterable[str]) -> dict[str, int]:
@@ -121,6 +123,7 @@ def _memory(name: str) -> Callable[[], int]:
 
 _RUNTIME: Mapping[str, Callable[[], int]] = {
     "tb_miss": lambda: MISS,
+    "tb_plain": lambda: PLAIN,
     "tb_parfor": _pool("tb_parfor"),
     "tb_threads": _pool("tb_threads"),
     "tb_new_large": _memory("tb_new_large"),

@@ -1,12 +1,13 @@
 """The entry of a variant: `ptr entry(ptr self, ptr args, ptr ctx)`.
 
 Checks the guards, fills the frame, allocates, runs the steps, and returns a new reference; a failed
-guard returns `tb_miss` and has touched nothing. Arguments are borrowed. Large work runs without the
+guard returns `tb_miss` and has touched nothing; so does `tb_plain`, which says that the plain
+function is faster for arguments of this size. Arguments are borrowed. Large work runs without the
 GIL; between steps of large work signals are looked at, so that KeyboardInterrupt arrives.
 
 `ctx` is the variant's own memory, eight bytes a word (`Context`): counters that the dispatcher
-reads, the mask of sizes that native code does not answer (by log2 of all elements), and Python
-objects: static arguments, callables of opaque calls, static results.
+reads, the masks of sizes that are not settled in the race and that were lost there (by log2 of all
+elements), and Python objects: static arguments, callables of opaque calls, static results.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tailorbird.lower.program import Gemm, Program, PythonCall, parameter_stride
 LARGE = 1 << 20  # bytes from which a result comes from recycled memory
 STACK = 8192  # bytes of temporaries kept on the stack
 RELEASE = 1 << 19  # work from which the GIL is released
-HITS, ASK, COUNTDOWN, OBJECTS = 0, 1, 2, 3  # words of the context
+HITS, ASK, COUNTDOWN, LOST, OBJECTS = 0, 1, 2, 3, 4  # words of the context
 
 
 @dataclass
@@ -142,8 +143,8 @@ class EntryEmitter:
         guards.check_apart(self.t, written, list(data.items()), strides)
 
     def check_race(self) -> None:
-        """Sizes that are not settled in the race, or lost there, are a miss; so is a call that
-        is to be timed again.
+        """Sizes that are not settled in the race are a miss; so is a call that is to be timed
+        again. Sizes that were lost there are left to the plain function.
         """
         t = self.t
         total: Dim = 1
@@ -152,14 +153,20 @@ class EntryEmitter:
                 total = total + product(value.type.shape)
         zeros = t.call("llvm.ctlz.i64", "i64", ("i64", t.size(total)), ("i1", "false"))
         bucket = t.reg(f"sub i64 63, {zeros}")
-        asked = t.field("%ctx", 8 * ASK, "i64")
-        bit = t.reg(f"and i64 {t.reg(f'lshr i64 {asked}, {bucket}')}, 1")
-        t.require(t.reg(f"icmp eq i64 {bit}, 0"))
+        self.check_mask(ASK, bucket, "miss")
         left = t.reg(f"sub i64 {t.field('%ctx', 8 * COUNTDOWN, 'i64')}, 1")
         t.do(f"store i64 {left}, ptr {t.offset('%ctx', 8 * COUNTDOWN)}")
         t.require(t.reg(f"icmp ne i64 {left}, 0"))
+        self.check_mask(LOST, bucket, "plain")
         hits = t.reg(f"add i64 {t.field('%ctx', 8 * HITS, 'i64')}, 1")
         t.do(f"store i64 {hits}, ptr {t.offset('%ctx', 8 * HITS)}")
+
+    def check_mask(self, word: int, bucket: str, otherwise: str) -> None:
+        """Goes on only if the bit of a size class is not set."""
+        t = self.t
+        mask = t.field("%ctx", 8 * word, "i64")
+        bit = t.reg(f"and i64 {t.reg(f'lshr i64 {mask}, {bucket}')}, 1")
+        t.require(t.reg(f"icmp eq i64 {bit}, 0"), otherwise)
 
     def work(self) -> str:
         """Points times cost of all nests whose sizes are known at entry, and of matrix products."""
@@ -472,6 +479,8 @@ class EntryEmitter:
         t.do(f"ret ptr {t.reg(f'load ptr, ptr {result}')}")
         t.label("miss")
         t.do(f"ret ptr {t.data('tb_miss')}")
+        t.label("plain")
+        t.do(f"ret ptr {t.data('tb_plain')}")
 
 
 def is_flat(results: Any) -> bool:

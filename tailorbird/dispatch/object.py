@@ -3,7 +3,7 @@
 In: a class whose methods and properties the callable shall have; per instance a `Table` of
 parameter names, defaults, native entries and a fallback. Out: objects that call like builtins.
 
-    call -> stub (IR) -> entry 1 -> entry 2 -> ... -> fallback (Python)
+    call -> stub (IR) -> entry 1 -> entry 2 -> ... -> plain function, or fallback (Python)
 
 Invariants:
 - `abi.check()` has passed before a type is made.
@@ -81,15 +81,16 @@ class _Fields(ctypes.Structure):
 
 
 class Table:
-    """What one call consults: parameters, defaults, entries in the order they are tried, fallback.
+    """What one call consults: parameters, defaults, entries in the order they are tried, and who
+    answers when none does: the plain function while `rest` lasts, else the fallback.
 
     `entries` are (address of `ptr fn(ptr self, ptr args, ptr ctx)`, address of ctx, what to keep
     alive). `defaults` belong to the last parameters, as in `function.__defaults__`; NO_DEFAULT
     leaves a gap. At most `positional` arguments may come by position, and the first
-    `positional_only` may come no other way.
+    `positional_only` may come no other way. `rest` is a count that tables may share.
     """
 
-    __slots__ = ("_arrays", "_fields", "_keep", "defaults", "entries", "fallback", "names")
+    __slots__ = ("_arrays", "_fields", "defaults", "entries", "fallback", "names", "plain", "rest")
 
     def __init__(
         self,
@@ -99,12 +100,16 @@ class Table:
         entries: Iterable[Entry] = (),
         positional: int | None = None,
         positional_only: int = 0,
+        plain: Callable[..., object] | None = None,
+        rest: ctypes.c_int64 | None = None,
     ) -> None:
         self.names = tuple(sys.intern(name) for name in names)
         gap = (NO_DEFAULT,) * (len(self.names) - len(defaults))
         self.defaults = gap + tuple(defaults)
         self.fallback = fallback
         self.entries = tuple(entries)
+        self.plain = plain
+        self.rest = ctypes.c_int64(0) if rest is None else rest
         words = [word for address, ctx, _ in self.entries for word in (address, ctx)]
         values = [0 if value is NO_DEFAULT else id(value) for value in self.defaults]
         self._arrays = tuple(map(_words, ([id(name) for name in self.names], values, words)))
@@ -118,6 +123,8 @@ class Table:
             fallback=id(fallback),
             entry_count=len(self.entries),
             entries=entry_array,
+            plain=id(plain),
+            rest=ctypes.addressof(self.rest),
         )
 
     @property

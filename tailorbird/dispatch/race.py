@@ -1,16 +1,31 @@
 """The race between native code and the plain function, one for each size class of a variant.
 
-Both are timed on real calls, each call answered by one of them. The first native run is not counted (cold caches, first pages). A clear lead
-settles it early; otherwise the better of a few runs each wins, and the plain function wins only if it is faster by more than noise.
+In: times of real calls, each answered by one of the two. Out: who answers such calls, and for how
+long that stands.
+
+Invariants:
+- The first run of each is not counted, for its caches and pages are cold, unless it was long.
+- A clear lead settles the race after one counted run each, after a few where calls are short;
+  otherwise the better of a few runs wins, and the plain function wins only if it is faster by more
+  than noise. Short calls come in a row, for taking turns keeps both cold.
+- A verdict is looked at again, so that a disturbed measurement does not last; the calls in between
+  are so many that looking costs less than a hundredth of the time, and twice as many each time.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-RUNS = 3
-CLEAR = 1.3  # a lead by this factor settles after one counted run each
+NATIVE, PLAIN = "native", "plain"
+RUNS = 3  # counted runs each that always settle it
+CLEAR = 1.3  # a lead by this factor settles it after one counted run each
+FAR = 3.0  # plain needs two, unless it leads by this factor
 NOISE = 0.97  # plain must be this much faster to win
+LONG = 0.02  # seconds of a first run from which it counts
+SHORT = 2e-4  # seconds of a run up to which one is not enough
+VISIT = 15e-6  # seconds that one call through the dispatcher costs
+SHARE = 0.01  # of the time, at most, goes into looking again
+FOREVER = 1 << 40
 
 
 @dataclass
@@ -19,30 +34,56 @@ class Heat:
 
     native: list[float] = field(default_factory=list)
     plain: list[float] = field(default_factory=list)
-    warmed: bool = False
+    warmed: set[str] = field(default_factory=set)
     winner: str = ""
+    looks: int = 0
 
     def next_runner(self) -> str:
         """Who answers the next call."""
         if self.winner:
             return self.winner
-        if not self.plain and self.native:
-            return "plain"
-        return "native" if len(self.native) <= len(self.plain) else "plain"
+        done = self._enough(self.native)
+        return NATIVE if len(self.native) < done or len(self.native) <= len(self.plain) else PLAIN
 
-    def note(self, runner: str, seconds: float) -> None:
-        """Takes a time, and settles the race when it is decided."""
-        if runner == "native" and not self.warmed:
-            self.warmed = True
-            if seconds < 0.1:
-                return
+    def _enough(self, times: list[float]) -> int:
+        """The runs that one side makes before the other has a turn."""
+        return RUNS if times and min(times) < SHORT else 1
+
+    def note(self, runner: str, seconds: float) -> bool:
+        """Takes a time; whether it settled the race."""
+        if self.winner:
+            return False
+        if runner not in self.warmed:
+            self.warmed.add(runner)
+            if seconds < LONG:
+                return False
         getattr(self, runner).append(seconds)
-        if not self.native or not self.plain:
-            return
+        self.winner = self._verdict()
+        return bool(self.winner)
+
+    def reopen(self) -> None:
+        """Lets both run again; the verdict so far was right or is about to change."""
+        self.native.clear()
+        self.plain.clear()
+        self.winner = ""
+        self.looks += 1
+
+    def pause(self) -> int:
+        """The calls after which a settled race is looked at again."""
+        faster, slower = sorted((min(self.native), min(self.plain)))
+        look = 2 * (RUNS + 1) * (VISIT + slower)
+        calls = look / (SHARE * max(faster, 1e-8))
+        return min(int(calls) << min(self.looks, 20), FOREVER)
+
+    def _verdict(self) -> str:
+        both = (self.native, self.plain)
+        if any(len(times) < self._enough(times) for times in both):
+            return ""
         native, plain = min(self.native), min(self.plain)
         if native * CLEAR < plain:
-            self.winner = "native"
-        elif plain * CLEAR < native and len(self.native) > 1:
-            self.winner = "plain"
-        elif len(self.native) >= RUNS and len(self.plain) >= RUNS:
-            self.winner = "plain" if plain < native * NOISE else "native"
+            return NATIVE
+        if plain * CLEAR < native and (len(self.native) > 1 or plain * FAR < native):
+            return PLAIN
+        if len(self.native) >= RUNS and len(self.plain) >= RUNS:
+            return PLAIN if plain < native * NOISE else NATIVE
+        return ""

@@ -1,7 +1,8 @@
 """What a call looks like: the key under which variants are kept.
 
-The key of an array is its dtype, rank and layout, never its sizes; of a number its type; of anything else that decides code its value.
-Containers are keyed by their structure. Two calls with the same key may still need two variants when a guard over sizes differs.
+The key of an array is its dtype, rank and layout, never its sizes; of a number its type; of
+anything else that decides code its value. Containers are keyed by their structure. Two calls with
+the same key may still need two variants when a guard over sizes differs.
 """
 
 from __future__ import annotations
@@ -59,5 +60,5 @@ def elements(x: Any) -> int:
 
 
 def bucket(count: int) -> int:
-    """Sizes race in classes: log2 of all elements, plus one element so that it is never of nothing."""
+    """Sizes race in classes: log2 of all elements and one more, so that nothing has a class."""
     return (1 + count).bit_length() - 1

@@ -1,4 +1,4 @@
-"""The code behind every call, in LLVM IR: bind the arguments, try the entries, fall back.
+"""The code behind every call, in LLVM IR: bind the arguments, try the entries, rest or fall back.
 
 Exports the slots of the heap type that `object.py` makes: `call` (vectorcall), `descr_get`,
 `traverse`, `clear` and `dealloc`.
@@ -11,9 +11,12 @@ Invariants:
   keyword names are matched by identity (names are interned on both sides); defaults come from the
   table. Whatever does not bind that way goes to the fallback, which is Python and binds with all
   the rules.
-- An entry returns a new reference, or null with an exception set, or `tb_miss`, having changed
-  nothing.
-- The fallback is called as fallback(self, *args, **kwargs) with the arguments as they came.
+- An entry returns a new reference, or null with an exception set, or, having changed nothing,
+  `tb_miss` (try the next) or `tb_plain` (the plain function answers).
+- While the table's rest, a count, is above zero, what no entry answers goes to the plain function
+  and the count is taken down; the fallback is asked when it is zero.
+- The plain function is called as plain(*args, **kwargs), the fallback as
+  fallback(self, *args, **kwargs), with the arguments as they came.
 - The table pointer is read once per call, so a table that is swapped in meanwhile is used by the
   next one.
 - No reference is taken on the path from the caller to an entry.
@@ -36,6 +39,8 @@ FIELDS = (
     "fallback",
     "entry_count",
     "entries",
+    "plain",
+    "rest",
 )
 
 
@@ -60,6 +65,7 @@ def ir() -> str:
 
 _DECLARE = r"""
 @tb_miss = external global i8
+@tb_plain = external global i8
 @tb_Py_None = external global i8
 @tb_PyExc_RuntimeError = external global i8
 @unset = internal constant [37 x i8] c"this tailored function was torn down\00"
@@ -133,12 +139,30 @@ next:
   %miss = icmp eq ptr %r, @tb_miss
   br i1 %miss, label %missed, label %answer
 answer:
+  %lost = icmp eq ptr %r, @tb_plain
+  br i1 %lost, label %plainly, label %given
+given:
   ret ptr %r
 missed:
   %i1 = add i64 %i, 1
   %more = icmp ult i64 %i1, %count
   br i1 %more, label %next, label %slow
 slow:
+  %p.rest = getelementptr i8, ptr %table, i64 $T_REST$
+  %rest = load ptr, ptr %p.rest
+  %left = load i64, ptr %rest
+  %resting = icmp sgt i64 %left, 0
+  br i1 %resting, label %rests, label %ask
+rests:
+  %less = sub i64 %left, 1
+  store i64 %less, ptr %rest
+  br label %plainly
+plainly:
+  %p.plain = getelementptr i8, ptr %table, i64 $T_PLAIN$
+  %undecorated = load ptr, ptr %p.plain
+  %q = tail call ptr @tb_PyObject_Vectorcall(ptr %undecorated, ptr %args, i64 %nargsf, ptr %kwnames)
+  ret ptr %q
+ask:
   %f = call ptr @fallback(ptr %self, ptr %args, i64 %nargsf, ptr %kwnames, ptr %table)
   ret ptr %f
 }

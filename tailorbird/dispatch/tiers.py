@@ -1,65 +1,69 @@
-"""What happens when no variant answers: bind, look up, build, race, or run the plain function.
+"""What happens when no entry answers a call: bind, look up, build, race, or run the plain function.
 
-    call -> entries (native) -> quick (native, leaves fetched by Python) -> answer (here)
+    call -> entries (native) -> plain function, where that is settled -> answer (here)
 
 Invariants:
 - Every call is answered by exactly one run, native or plain, so that side effects happen once.
-- The plain function answers while nothing is built, when a guard misses, when NumPy's errstate asks for exceptions, and whenever anything here
-  goes wrong.
-- Building happens once for a key and miss; a refusal is kept with its reason and not tried again.
+- The plain function answers while nothing is built, when a guard misses, when NumPy's errstate asks
+  for exceptions, and whenever anything here goes wrong.
+- A call waits for a compiler only where that was asked for (`background=False`, `warm`).
+- Building happens once for a key, and again when guards miss, up to a limit that native answers
+  raise; a refusal is kept with its reason and not tried again.
 """
 
 from __future__ import annotations
 
+import ctypes
 import inspect
+import os
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tailorbird import events, knobs
 from tailorbird.dispatch import object as callables
-from tailorbird.dispatch.plain import PlainEntry
-from tailorbird.dispatch.race import Heat
+from tailorbird.dispatch.built import Built, Record, Seen, make_built
+from tailorbird.dispatch.race import NATIVE, PLAIN, Heat
 from tailorbird.dispatch.signature import bucket, elements, key_of
-from tailorbird.dispatch.trampoline import is_direct, make_finder, rebuild
-from tailorbird.dispatch.variant import MISS, Variant
+from tailorbird.dispatch.trampoline import make_binder
+from tailorbird.dispatch.variant import LOST, MISS, NEVER, Variant, native_callable
 from tailorbird.dispatch.worker import WORKER
-from tailorbird.errors import Refused, TailorbirdError
+from tailorbird.errors import Refused
 from tailorbird.reasons import Why, why
 
 MOST_VARIANTS = 8  # of one key
+MOST_KEYS = 64  # of one function
+EARN = 1000  # native answers that allow one more attempt at a variant
 SETTLED = 16  # plain answers in a row before the dispatcher steps aside
 ASIDE = 0.05  # seconds of plain calls it steps aside for
+MOST_ASIDE = 4096  # calls
+PATIENCE = 60.0  # seconds that `warm` waits for builds that others asked for
 REPORTING = frozenset(("raise", "call", "print", "log"))
-POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+STARS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+Values = tuple[Any, ...]
+Build = Callable[[Any, dict[str, Any], Sequence[str]], tuple[Variant, Any]]
+
+_lock = threading.Lock()  # held for a moment
+_building = threading.RLock()  # held while a variant is built
+for _each in (_lock, _building):  # a fork waits, so that no child inherits one that is held
+    os.register_at_fork(
+        before=_each.acquire, after_in_parent=_each.release, after_in_child=_each.release
+    )
 
 
-@dataclass(eq=False)
-class Built:
-    """A variant with the way from the function's arguments to its leaves."""
+class Call(NamedTuple):
+    """One call: the arguments as they came, the values of all parameters, and the seconds that
+    finding those takes each time.
+    """
 
-    variant: Variant
-    captured: Any
-    finder: Callable[..., tuple[Any, ...] | None]
-    direct: bool
-
-
-@dataclass(eq=False)
-class Record:
-    """What is known about one key: variants, a refusal, or a build under way."""
-
-    built: list[Built] = field(default_factory=list)
-    why: Why | None = None
-    pending: bool = False
-    misses: int = 0
-    plain: dict[int, float] = field(default_factory=dict)
-
-
-Build = Callable[[Any, dict[str, Any], Sequence[str] | None], tuple[Variant, Any]]
+    args: Values
+    kwargs: dict[str, Any]
+    values: Values
+    binding: float
 
 
 class Tiers:
@@ -70,244 +74,260 @@ class Tiers:
         self.build = build
         self.background = background
         self.race = race
+        self.why: Why | None = None
         self.records: dict[Hashable, Record] = {}
+        reason = why("many_kinds_of_call", name=function.__qualname__, count=MOST_KEYS)
+        self.overflow = Record(why=reason)
         self.built: list[Built] = []
-        self.quick: list[Built] = []
-        self.lock = threading.RLock()
         self.in_a_row = 0
-        self.plain_calls = 0
-        self.signature = inspect.signature(function)
+        self.rest = ctypes.c_int64(0)
+        self.signature = inspect.signature(function, follow_wrapped=False)
         parameters = list(self.signature.parameters.values())
         self.names = tuple(p.name for p in parameters)
-        self.simple = all(p.kind in POSITIONAL for p in parameters) and len(parameters) <= 64
-        self.resting = PlainEntry(function, len(self.names)) if self.simple else None
+        self.binder = make_binder(function, self.signature)
+        self.starred = any(p.kind in STARS for p in parameters)
+        self.inner = native_callable(len(self.names), ()) if self.starred else None
 
     # -- the table of the callable
 
-    def table(self, aside: bool = False) -> callables.Table:
-        """Native entries first, then (when stepping aside) the plain function, then the dispatcher."""
-        entries = [b.variant.entry for b in self.built if b.direct]
-        if aside and self.resting is not None:
-            entries.append(self.resting.entry)
-        parameters = list(self.signature.parameters.values())
-        if not self.simple:
-            return callables.Table((), (), answer, [], positional=0)
-        given = [p for p in parameters if p.default is not inspect.Parameter.empty]
-        only = sum(p.kind is inspect.Parameter.POSITIONAL_ONLY for p in parameters)
-        defaults = tuple(p.default for p in given)
-        return callables.Table(self.names, defaults, answer, entries, positional_only=only)
+    def table(self) -> callables.Table:
+        """Native entries, the plain function for when that is settled, and the dispatcher."""
+        plain = {"plain": self.function, "rest": self.rest}
+        if self.starred:  # such arguments are bound in Python
+            return callables.Table((), (), answer_starred, (), **plain)
+        parameters = self.signature.parameters.values()
+        given = [callables.NO_DEFAULT if p.default is p.empty else p.default for p in parameters]
+        return callables.Table(
+            self.names,
+            given,
+            answer,
+            [e for b in self.built for e in b.entries],
+            positional=sum(p.kind is not p.KEYWORD_ONLY for p in parameters),
+            positional_only=sum(p.kind is p.POSITIONAL_ONLY for p in parameters),
+            **plain,
+        )
 
     # -- answering
 
-    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any] | None:
-        """Parameter names to arguments; None when the call is wrong (the plain function says so)."""
-        if self.simple and not kwargs and len(args) == len(self.names):
-            return dict(zip(self.names, args))
+    def bind(self, args: Values, kwargs: dict[str, Any]) -> Values | None:
+        """The values of all parameters; None when the call is wrong."""
         try:
-            bound = self.signature.bind(*args, **kwargs)
+            return self.binder(*args, **kwargs)
         except TypeError:
             return None
-        bound.apply_defaults()
-        return bound.arguments
 
-    def answer(self, obj: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def stays_plain(self) -> Why | None:
+        """Why no call may be native just now."""
+        if knobs.get("plain"):
+            return why("switched_off", name="native code")
+        if not REPORTING.isdisjoint(np.geterr().values()):
+            return why("errstate")
+        return self.why
+
+    def answer(self, obj: Any, args: Values, kwargs: dict[str, Any]) -> Any:
         """A call that no entry answered."""
-        function = self.function
-        if knobs.get("plain") or not REPORTING.isdisjoint(np.geterr().values()):
-            return function(*args, **kwargs)
-        bound = self.bind(args, kwargs)
-        if bound is None:
-            return function(*args, **kwargs)
-        record = self.record_of(bound, obj)
-        result = self.try_built(record, bound, args, kwargs)
-        if result is MISS and self.may_build_more(record):
-            self.request(record, bound, obj)
-            result = self.try_built(record, bound, args, kwargs, record.built[:1])
-        if result is not MISS:
-            return result
-        return self.run_plain(record, bound, obj, args, kwargs)
+        start = time.perf_counter()
+        values = self.bind(args, kwargs)
+        binding = time.perf_counter() - start if self.starred else 0.0
+        if values is None or self.stays_plain() is not None:
+            return self.function(*args, **kwargs)
+        call = Call(args, kwargs, values, binding)
+        record = self.record_of(values)
+        if not record.built and record.why is None:
+            self.request(record, values, obj)
+        result = self.try_built(record, call)
+        if result is MISS and self.may_build_more(record) and self.request(record, values, obj):
+            result = self.try_built(record, call)
+        return self.run_plain(record, call) if result is MISS else result
 
-    def record_of(self, bound: dict[str, Any], obj: Any) -> Record:
-        key = tuple(key_of(x) for x in bound.values())
+    def record_of(self, values: Values) -> Record:
+        """What is known about calls like this one."""
+        key = tuple(map(key_of, values))
         record = self.records.get(key)
-        if record is None:
-            with self.lock:
-                record = self.records.setdefault(key, Record())
-                if not record.built and record.why is None and not record.pending:
-                    self.request(record, bound, obj)
-        return record
+        if record is None and len(self.records) >= MOST_KEYS:
+            return self.overflow
+        return record or self.records.setdefault(key, Record())
 
-    def may_build_more(self, record: Record) -> bool:
-        """A guard missed: another variant may fit, up to a limit."""
-        if not record.built or record.pending or record.why is not None:
-            return False
-        record.misses += 1
-        if record.misses < MOST_VARIANTS:
-            return True
-        record.why = why("budget", name=self.function.__qualname__, budget="variants")
-        return False
-
-    def try_built(
-        self,
-        record: Record,
-        bound: dict[str, Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        among: list[Built] | None = None,
-    ) -> Any:
-        for built in record.built if among is None else among:
-            leaves = built.finder(*bound.values())
-            if leaves is None:
-                continue
-            result = self.compete(record, built, leaves, bound, args, kwargs)
+    def try_built(self, record: Record, call: Call) -> Any:
+        for built in tuple(record.built):
+            result = self.compete(record, built, call)
             if result is not MISS:
                 return result
         return MISS
 
-    def compete(
-        self,
-        record: Record,
-        built: Built,
-        leaves: tuple[Any, ...],
-        bound: dict[str, Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
+    def compete(self, record: Record, built: Built, call: Call) -> Any:
         """Answers by native code or by the plain function, and times it while the race is open."""
         variant = built.variant
-        size = bucket(sum(leaves[k].size for k in variant.arrays))
-        heat = variant.heats.setdefault(size, Heat())
+        found = built.finder(*call.values)
+        if found is None:
+            return MISS
         if not self.race:
-            heat.winner = "native"
-        seen = record.plain.get(bucket(sum(elements(x) for x in bound.values())))
-        if seen is not None and not heat.plain and not heat.winner:
-            heat.note("plain", seen)
+            return built.forced(*call.values)
+        size = bucket(variant.elements(found))
+        heat = variant.heats.get(size)
+        if heat is None:
+            seen = record.plain.get(bucket(elements(call.values)), Seen())
+            heat = variant.heats.setdefault(size, seen.heat())
+        elif heat.winner and variant.is_due:
+            heat.reopen()
+            variant.settle(size, "", NEVER)
+        return self.run_timed(built, size, heat, call)
+
+    def run_timed(self, built: Built, size: int, heat: Heat, call: Call) -> Any:
         runner = heat.next_runner()
         start = time.perf_counter()
-        if runner == "native":
-            result = variant.force(leaves)
+        if runner == NATIVE:
+            result = built.forced(*call.values)
             if result is MISS:
+                built.variant.misses += 1
                 return MISS
-            variant.forced += 1
+            self.in_a_row = 0
         else:
-            result = self.function(*args, **kwargs)
-        if not heat.winner:
-            heat.note(runner, time.perf_counter() - start)
-        if heat.winner:
-            self.settle(variant, size, heat)
-        if runner == "plain":
-            self.step_aside(heat.plain)
-            return result
-        self.in_a_row = 0
-        return rebuild(variant.graph, result)
-
-    def settle(self, variant: Variant, size: int, heat: Heat) -> None:
-        variant.settle(size, heat.winner == "native")
-        if (
-            heat.winner == "plain"
-            and heat.native
-            and not any(w.code == "not_faster" for w in variant.reasons)
-        ):
-            reason = why("not_faster", name=variant.name, size=2**size)
-            variant.reasons.append(reason)
-            events.record(
-                "not_faster",
-                variant.name,
-                size=2**size,
-                native=min(heat.native),
-                plain=min(heat.plain),
-            )
-
-    def run_plain(
-        self,
-        record: Record,
-        bound: dict[str, Any],
-        obj: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        size = bucket(sum(elements(x) for x in bound.values()))
-        start = time.perf_counter()
-        result = self.function(*args, **kwargs)
+            result = self.function(*call.args, **call.kwargs)
         seconds = time.perf_counter() - start
-        record.plain[size] = min(seconds, record.plain.get(size, seconds))
-        self.plain_calls += 1
-        if record.why is not None:
-            self.step_aside([seconds], obj)
+        if heat.note(runner, seconds + (call.binding if runner == NATIVE else 0.0)):
+            self.settle(built.variant, size, heat)
         return result
 
-    def step_aside(self, seconds: list[float], obj: Any = None) -> None:
-        """After many plain answers in a row, short calls go straight to the plain function for a while."""
+    def settle(self, variant: Variant, size: int, heat: Heat) -> None:
+        """Tells native code who answers, and others when it is not native code."""
+        variant.settle(size, heat.winner, heat.pause())
+        if heat.winner == PLAIN:
+            native, plain = min(heat.native), min(heat.plain)
+            events.record("not_faster", variant.name, size=2**size, native=native, plain=plain)
+
+    def run_plain(self, record: Record, call: Call) -> Any:
+        size = bucket(elements(call.values))
+        start = time.perf_counter()
+        result = self.function(*call.args, **call.kwargs)
+        seconds = time.perf_counter() - start
+        record.plain.setdefault(size, Seen()).note(seconds)
+        if record.why is not None:
+            self.step_aside(seconds)
+        return result
+
+    def step_aside(self, seconds: float) -> None:
+        """After many plain answers in a row the plain function is called directly for a while."""
         self.in_a_row += 1
-        if self.in_a_row < SETTLED or self.resting is None or not seconds:
-            return
-        calls = min(4096, int(ASIDE / max(min(seconds), 1e-7)))
-        if calls < SETTLED:
-            return
-        self.resting.rest(calls)
-        if obj is not None and not any(
-            e == self.resting.entry for e in callables.installed(obj).entries
-        ):
-            callables.install(obj, self.table(aside=True))
+        if self.in_a_row >= SETTLED:
+            self.rest.value = min(MOST_ASIDE, int(ASIDE / max(seconds, 1e-7)))
 
     # -- building
 
-    def request(self, record: Record, bound: dict[str, Any], obj: Any) -> None:
-        """Builds a variant for these arguments, now or behind the caller."""
-        record.pending = True
-        if self.background and knobs.get("background"):
-            WORKER.submit(lambda: self.make(record, bound, obj))
-        else:
-            self.make(record, bound, obj)
+    def may_build_more(self, record: Record) -> bool:
+        """A guard missed: another variant may fit, up to a limit that native answers raise."""
+        if not record.built or record.why is not None or self.is_pending(record):
+            return False
+        earned = sum(b.variant.hits for b in record.built) // EARN
+        if record.attempts < MOST_VARIANTS + earned:
+            return True
+        name = self.function.__qualname__
+        record.missed = why("many_variants", name=name, count=record.attempts)
+        return False
 
-    def make(self, record: Record, bound: dict[str, Any], obj: Any) -> None:
+    def is_pending(self, record: Record) -> bool:
+        return record.ticket == WORKER.generation
+
+    def request(self, record: Record, values: Values, obj: Any) -> bool:
+        """Builds a variant for these arguments, now or behind the caller; whether it is done."""
+        behind = self.background and knobs.get("background")
+        with _lock:
+            mine = not self.is_pending(record)
+            if mine:
+                record.ticket = WORKER.generation
+        if not mine:
+            if not behind:
+                with _building:  # another thread is at it
+                    pass
+            return not behind
+        if not behind:
+            self.make(record, values, obj)
+        elif not WORKER.submit(lambda: self.make(record, values, obj)):
+            record.ticket = 0
+        return not behind
+
+    def make(self, record: Record, values: Values, obj: Any) -> None:
         """Builds and installs; every failure becomes a reason."""
+        name = self.function.__qualname__
         try:
-            with self.lock:
-                variant, captured = self.build(
-                    self.function, bound, self.names if self.simple else None
-                )
-                if any(
-                    b.variant.ir == variant.ir and b.variant.keep == variant.keep
-                    for b in record.built
-                ):
-                    record.misses = MOST_VARIANTS
+            with _building:
+                record.attempts += 1
+                bound = dict(zip(self.names, values))
+                variant, captured = self.build(self.function, bound, self.names)
+                if any(b.is_like(variant, captured) for b in record.built):
+                    record.attempts = max(record.attempts, MOST_VARIANTS)
                     return
-                direct = self.simple and is_direct(captured, self.names)
-                finder = make_finder(captured, self.function, self.names, direct)
-                built = Built(variant, captured, finder, direct)
                 if not self.race:
                     variant.open_all()
-                self.install(record, built, obj)
+                self.install(record, make_built(variant, captured, self.function, self.names), obj)
         except Refused as refused:
-            record.why = refused.why
-            events.record("refused", self.function.__qualname__, why=refused.why)
-        except (TailorbirdError, RuntimeError, AssertionError, KeyError, MemoryError) as error:
-            record.why = why("compile_failed", name=self.function.__qualname__, error=repr(error))
-            events.record("compile_failed", self.function.__qualname__, error=repr(error))
+            record.refuse(refused.why)
+            events.record("refused", name, why=refused.why)
+        except Exception as error:
+            record.refuse(why("compile_failed", name=name, error=repr(error)))
+            events.record("compile_failed", name, error=repr(error))
             if knobs.get("strict"):
                 raise
         finally:
-            record.pending = False
+            record.ticket = 0
 
     def install(self, record: Record, built: Built, obj: Any) -> None:
-        record.built.insert(0, built)
-        self.built.insert(0, built)
-        if built.direct:
-            callables.install(obj, self.table())
+        """The newest is tried first; where one variant is pinned, the oldest."""
+        for found in (record.built, self.built):
+            found.insert(0 if self.race else len(found), built)
+        while len(record.built) > MOST_VARIANTS:
+            self.built.remove(record.built.pop())
+        if self.inner is not None:
+            entries = [e for b in self.built for e in b.entries]
+            self.inner = native_callable(len(self.names), entries)
         else:
-            self.quick = [b for b in self.built if not b.direct]
+            callables.install(obj, self.table())
+
+    def prepare(self, values: Values, obj: Any) -> tuple[Record, Built | None, str]:
+        """Builds for such arguments in the foreground: the record, the variant that fits, or which
+        guard does not hold.
+        """
+        record = self.record_of(values)
+        if self.is_pending(record):
+            WORKER.wait(PATIENCE)
+        built, problem = self.fitting(record, values)
+        if built is None and record.why is None and record.attempts < MOST_VARIANTS:
+            with knobs.scope(background=False):
+                self.request(record, values, obj)
+            built, problem = self.fitting(record, values)
+        return record, built, problem
+
+    def fitting(self, record: Record, values: Values) -> tuple[Built | None, str]:
+        """The variant that such arguments fit, or why they fit none."""
+        problem = ""
+        for built in tuple(record.built):
+            found = built.finder(*values)
+            problem = "a value that the code relies on has changed"
+            if found is not None:
+                problem = built.variant.misfit(found)
+                if not problem:
+                    return built, ""
+        return None, problem
 
 
 def answer(obj: Any, *args: Any, **kwargs: Any) -> Any:
-    """The fallback of every tailored callable."""
+    """The fallback of tailored callables."""
+    return obj._tiers.answer(obj, args, kwargs)
+
+
+def answer_starred(obj: Any, *args: Any, **kwargs: Any) -> Any:
+    """The fallback where the function takes *args or **kwargs: bind them, then try the entries."""
     tiers: Tiers = obj._tiers
-    if tiers.quick and not kwargs and len(args) == len(tiers.names):
-        for built in tiers.quick:
-            leaves = built.finder(*args)
-            if leaves is None:
-                continue
-            result = built.variant.call(*leaves)
-            if result is not MISS:
-                return rebuild(built.variant.graph, result)
-    return tiers.answer(obj, args, kwargs)
+    try:
+        values = tiers.binder(*args, **kwargs)
+    except TypeError:
+        return tiers.function(*args, **kwargs)
+    assert tiers.inner is not None
+    result = tiers.inner(*values)
+    if result is MISS:
+        return tiers.answer(obj, args, kwargs)
+    if result is LOST:
+        tiers.step_aside(0.0)
+        return tiers.function(*args, **kwargs)
+    tiers.in_a_row = 0
+    return result

@@ -1,6 +1,12 @@
 """A variant: compiled code with its guards, counters and memory.
 
-In: what the pipeline built. Out: a native callable over the graph's leaves, and the words the dispatcher and the code share.
+In: what the pipeline built. Out: entries over the values that native code takes, and the words that
+the dispatcher and the code share.
+
+Invariants: a variant has two contexts. `words` is the one that callables use: it asks the
+dispatcher for sizes that are not settled in the race. `open` answers every size; the dispatcher
+uses it to run native code whatever the race says, so that timing a call changes nothing that other
+threads see.
 """
 
 from __future__ import annotations
@@ -13,20 +19,23 @@ from typing import Any
 
 import numpy as np
 
-from tailorbird.dispatch import entry, object as callables
+from tailorbird.dispatch import entry
+from tailorbird.dispatch import object as callables
 from tailorbird.dispatch.guards import ARRAY, INTEGER, SCALAR, WEAK, ZERO_D, Leaf
-from tailorbird.dispatch.race import Heat
+from tailorbird.dispatch.race import NATIVE, PLAIN, Heat
 from tailorbird.dispatch.signature import layout
 from tailorbird.ir.expr import Expr
+from tailorbird.ir.interp import misfit
 from tailorbird.ir.node import Graph, Slot
 from tailorbird.ir.ops import OPS
 from tailorbird.lower.kernel import Nest
 from tailorbird.lower.program import Program, PythonCall
+from tailorbird.reasons import Why
 
 MISS: Any = type("Miss", (), {"__repr__": lambda self: "MISS"})()
+LOST: Any = type("Lost", (), {"__repr__": lambda self: "LOST"})()
 NEVER = 1 << 62
 EVERYTHING = -1
-RETIME = 1 << 22  # native calls between two looks at the race
 
 
 def leaves_of(graph: Graph, values: Sequence[Any]) -> list[Leaf]:
@@ -44,7 +53,9 @@ def leaves_of(graph: Graph, values: Sequence[Any]) -> list[Leaf]:
 
 
 def python_callable(step: PythonCall) -> Callable[..., tuple[np.ndarray, ...] | None]:
-    """What an opaque call runs: operands in, contiguous arrays of the captured types out, or None when they differ."""
+    """What an opaque call runs: operands in, contiguous arrays of the captured types out, or None
+    when they differ.
+    """
     node = step.node
     if node.op == "call":
         call = _from_template(node.attrs["function"], node.attrs["template"])
@@ -112,22 +123,21 @@ class Variant:
     graph: Graph
     program: Program
     leaves: list[Leaf]
+    places: list[int]  # where each leaf is among the values that native code takes
     library: Any
     words: Any
+    open: Any
     keep: list[Any]
     ir: str
     milliseconds: dict[str, float]
-    arrays: list[int]  # which of the values native code takes are arrays
-    call: Callable[..., Any] = field(repr=False)
     heats: dict[int, Heat] = field(default_factory=dict)
-    forced: int = 0
     misses: int = 0
-    reasons: list[Any] = field(default_factory=list)
+    reasons: list[Why] = field(default_factory=list)
 
     @property
     def hits(self) -> int:
         """Calls that native code answered."""
-        return int(self.words[entry.HITS]) + self.forced
+        return int(self.words[entry.HITS] + self.open[entry.HITS])
 
     @property
     def groups(self) -> list[list[str]]:
@@ -148,83 +158,138 @@ class Variant:
         """The best native time seen, by size class."""
         return {size: min(heat.native) for size, heat in self.heats.items() if heat.native}
 
+    def elements(self, values: Sequence[Any]) -> int:
+        """The number of array elements among the values that native code takes."""
+        arrays = [at for leaf, at in zip(self.leaves, self.places) if leaf.kind == ARRAY]
+        return sum(values[at].size for at in arrays)
+
+    def misfit(self, values: Sequence[Any]) -> str:
+        """Which guard does not hold for such values, in words; empty when they fit."""
+        found = [values[at] for at in self.places]
+        for leaf, x in zip(self.leaves, found):
+            problem = _misfit(leaf, x)
+            if problem:
+                return problem
+        return misfit(self.graph, found) or _overlap(self.leaves, found)
+
+    # -- the race
+
     def open_all(self) -> None:
         """Lets native code answer every size, without a race."""
         self.words[entry.ASK] = 0
         self.words[entry.COUNTDOWN] = NEVER
 
-    def settle(self, size: int, native: bool) -> None:
-        """Sets whether native code answers a size class without asking."""
-        bit = 1 << size
-        mask = int(self.words[entry.ASK]) & (2**64 - 1)
-        mask = mask & ~bit if native else mask | bit
-        self.words[entry.ASK] = mask - 2**64 if mask >= 2**63 else mask
-        self.words[entry.COUNTDOWN] = RETIME
-
-    def force(self, values: Sequence[Any]) -> Any:
-        """Runs native code whatever the race says; MISS when a guard does not hold."""
-        words = self.words
-        ask, countdown = words[entry.ASK], words[entry.COUNTDOWN]
-        words[entry.ASK], words[entry.COUNTDOWN] = 0, NEVER
-        try:
-            result = self.call(*values)
-        finally:
-            words[entry.ASK], words[entry.COUNTDOWN] = ask, countdown
-        if result is MISS:
-            self.misses += 1
-        return result
+    def settle(self, size: int, winner: str, calls: int) -> None:
+        """Who answers a size class from now on: native code, the plain function, or, when there
+        is no winner, whomever the dispatcher names. It is asked anyway after so many calls.
+        """
+        _set_bit(self.words, entry.ASK, size, winner not in (NATIVE, PLAIN))
+        _set_bit(self.words, entry.LOST, size, winner == PLAIN)
+        self.words[entry.COUNTDOWN] = calls
 
     @property
-    def entry(self) -> tuple[int, int, object]:
-        """For the table of a callable whose parameters are exactly the leaves."""
-        return self.library.address("entry"), ctypes.addressof(self.words), self
+    def is_due(self) -> bool:
+        """Whether so many calls have passed."""
+        return bool(self.words[entry.COUNTDOWN] <= 0)
+
+    def entry(self, words: Any) -> callables.Entry:
+        """For a table: native code over the values it takes, in one of the two contexts."""
+        return self.library.address("entry"), ctypes.addressof(words), (self.library, words, self)
+
+
+def _set_bit(words: Any, word: int, bit: int, on: bool) -> None:
+    mask = words[word] & (2**64 - 1)
+    mask = mask | 1 << bit if on else mask & ~(1 << bit)
+    words[word] = mask - 2**64 if mask >= 2**63 else mask
+
+
+def _misfit(leaf: Leaf, x: Any) -> str:
+    if leaf.kind == INTEGER:
+        return "" if type(x) is int else f"{leaf.name} is {type(x).__name__}, not int"
+    if leaf.kind != ARRAY:
+        return ""
+    if type(x) is not np.ndarray:
+        return f"{leaf.name} is {type(x).__name__}, not ndarray"
+    lies = {"C": x.flags.c_contiguous, "F": x.flags.f_contiguous}
+    if not lies.get(leaf.layout, layout(x) == leaf.layout):
+        return f"{leaf.name} lies {layout(x)} in memory, not {leaf.layout}"
+    if leaf.written and not x.flags.writeable:
+        return f"{leaf.name} is read-only"
+    return ""
+
+
+def _overlap(leaves: list[Leaf], found: list[Any]) -> str:
+    arrays = [(leaf, x) for leaf, x in zip(leaves, found) if leaf.kind == ARRAY]
+    for leaf, x in arrays:
+        for other, y in arrays:
+            if leaf.written and other is not leaf and np.may_share_memory(x, y):
+                return f"{leaf.name}, which is written, overlaps {other.name}"
+    return ""
 
 
 def make_variant(
     name: str,
     program: Program,
-    leaf_list: list[Leaf],
+    leaves: list[Leaf],
     places: list[int],
-    width: int,
     library: Any,
     context: entry.Context,
     ir: str,
     milliseconds: dict[str, float],
 ) -> Variant:
-    """Lays out the context and wraps the entry as a callable over `width` values, leaf k at `places[k]`."""
+    """Lays out both contexts; leaf k is the value at `places[k]`."""
     keep = [python_callable(x) if isinstance(x, PythonCall) else x for x in context.objects]
+    words, opened = _context(keep), _context(keep)
+    words[entry.ASK], words[entry.COUNTDOWN] = EVERYTHING, NEVER
+    opened[entry.COUNTDOWN] = NEVER
+    return Variant(
+        name,
+        program.graph,
+        program,
+        leaves,
+        places,
+        library,
+        words,
+        opened,
+        keep,
+        ir,
+        milliseconds,
+    )
+
+
+def _context(keep: list[Any]) -> Any:
     words = (ctypes.c_int64 * (entry.OBJECTS + len(keep) + 1))()
     for k, x in enumerate(keep):
         words[entry.OBJECTS + k] = id(x)
-    words[entry.ASK], words[entry.COUNTDOWN] = EVERYTHING, RETIME
-    native = callables.new(_native_type())
-    arrays = [place for leaf, place in zip(leaf_list, places) if leaf.kind == ARRAY]
-    graph = program.graph
-    variant = Variant(
-        name, graph, program, leaf_list, library, words, keep, ir, milliseconds, arrays, native
-    )
-    names = [f"value{k}" for k in range(width)]
-    address = library.address("entry")
-    table = callables.Table(
-        names, (), _missed, [(address, ctypes.addressof(words), (library, words, keep))]
-    )
-    callables.install(native, table)
-    return variant
+    return words
+
+
+# -- callables over parameters, for the dispatcher itself
+
+
+def native_callable(count: int, entries: Sequence[callables.Entry]) -> Callable[..., Any]:
+    """Calls the entries with `count` values; MISS and LOST say that none answered."""
+    made = callables.new(_native_type())
+    names = [f"value{k}" for k in range(count)]
+    callables.install(made, callables.Table(names, (), _missed, entries, plain=_lost))
+    call: Callable[..., Any] = made
+    return call
 
 
 def _missed(self: Any, *args: Any, **kwargs: Any) -> Any:
     return MISS
 
 
+def _lost(*args: Any, **kwargs: Any) -> Any:
+    return LOST
+
+
 _types: list[type] = []
 
 
 def _native_type() -> type:
-    """The type of callables over leaves; made once."""
+    """The type of such callables; made once."""
     if not _types:
-        _types.append(
-            callables.make_type(
-                type("Native", (), {"__doc__": "Native code over the leaves of a graph."})
-            )
-        )
+        doc = "Native code over the parameters of a function."
+        _types.append(callables.make_type(type("Native", (), {"__doc__": doc})))
     return _types[0]

@@ -76,6 +76,15 @@ def run(graph: Graph, arguments: Sequence[Any]) -> Any:
         return _Run(graph, arguments).finish()
 
 
+def misfit(graph: Graph, arguments: Sequence[Any]) -> str:
+    """Why arguments do not fit a graph, in words; the empty text when they do."""
+    try:
+        _Run(graph, arguments).bind_arguments()
+    except GuardMissed as missed:
+        return str(missed)
+    return ""
+
+
 class _Run:
     """One run: the value of each `Value` and of each symbol so far."""
 

@@ -1,0 +1,112 @@
+"""What the dispatcher keeps: variants with the way to their inputs, and what is known about a key.
+
+In: a variant and its capture. Out: `Built`, whose entries go into the table of a callable, and
+`Record`, the state of one key: variants, a refusal, or a build under way.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tailorbird.dispatch.found import found_entry
+from tailorbird.dispatch.object import Entry
+from tailorbird.dispatch.race import PLAIN, Heat
+from tailorbird.dispatch.trampoline import Finder, is_direct, is_flat, make_finder, rebuild
+from tailorbird.dispatch.variant import Variant, native_callable
+from tailorbird.reasons import Why
+
+
+@dataclass(eq=False)
+class Built:
+    """A variant with the way from the function's parameters to what its code takes.
+
+    `entries` are for the table; `forced` runs native code whatever the race says, and gives MISS
+    when a guard does not hold.
+    """
+
+    variant: Variant
+    captured: Any
+    finder: Finder
+    entries: list[Entry]
+    forced: Callable[..., Any]
+
+    def is_like(self, variant: Variant, captured: Any) -> bool:
+        """Whether this is the same code, with the same way to its inputs."""
+        mine = self.captured
+        return (
+            self.variant.ir == variant.ir
+            and mine.sources == captured.sources
+            and _identical(self.variant.keep, variant.keep)
+            and _identical([s for s, _ in mine.statics], [s for s, _ in captured.statics])
+            and _identical([x for _, x in mine.statics], [x for _, x in captured.statics])
+        )
+
+
+def _identical(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    return len(a) == len(b) and all(x is y or (type(x) is type(y) and x == y) for x, y in zip(a, b))
+
+
+def make_built(variant: Variant, captured: Any, function: Any, names: Sequence[str]) -> Built:
+    """The entries of a variant over the parameters of its function."""
+    direct = is_direct(captured, names)
+    finder = make_finder(captured, function, names, direct)
+    flat = is_flat(captured.graph.results)
+    shape = None if flat else functools.partial(rebuild, captured.graph)
+
+    # Native code compares statics by identity; texts may be equal without being the same.
+    texts = any(isinstance(x, (str, bytes)) for _, x in captured.statics)
+
+    def entries(words: Any) -> list[Entry]:
+        native = variant.entry(words)
+        looking = [found_entry(finder, len(names), native, shape)] if texts or not direct else []
+        return [native, *looking] if direct else looking
+
+    forced = native_callable(len(names), entries(variant.open))
+    return Built(variant, captured, finder, entries(variant.words), forced)
+
+
+@dataclass
+class Seen:
+    """Plain runs of one size class before there was a race."""
+
+    runs: int = 0
+    best: float = float("inf")
+
+    def note(self, seconds: float) -> None:
+        self.runs += 1
+        self.best = min(self.best, seconds)
+
+    def heat(self) -> Heat:
+        """A race that knows of these runs; a first one alone only warmed up."""
+        heat = Heat()
+        if self.runs:
+            heat.note(PLAIN, self.best)
+        if self.runs > 1 and not heat.plain:
+            heat.note(PLAIN, self.best)
+        return heat
+
+
+@dataclass(eq=False)
+class Record:
+    """What is known about one key.
+
+    `why` stands when such calls stay plain for good, `missed` when the last attempt at one more
+    variant was refused. `ticket` is the worker's generation while a build is under way.
+    """
+
+    built: list[Built] = field(default_factory=list)
+    why: Why | None = None
+    missed: Why | None = None
+    ticket: int = 0
+    attempts: int = 0
+    plain: dict[int, Seen] = field(default_factory=dict)
+
+    def refuse(self, reason: Why) -> None:
+        """Keeps a reason: for good where there is no variant at all."""
+        if self.built:
+            self.missed = reason
+        else:
+            self.why = reason
