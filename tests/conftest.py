@@ -1,0 +1,26 @@
+"""Options and surroundings of all tests.
+
+`--bless` rewrites the expected blocks of tests/spec and README.md to what is found. Compiled
+objects go into pytest's own cache, so that tests neither read nor fill the user's.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+def pytest_addoption(parser):
+    parser.addoption("--bless", action="store_true", help="rewrite what the specs expect")
+
+
+def pytest_configure(config):
+    if getattr(config, "cache", None) is not None:
+        os.environ.setdefault("TAILOR_CACHE_DIR", str(config.cache.mkdir("objects")))
+
+
+@pytest.fixture
+def bless(request):
+    """Whether expected text shall be rewritten rather than compared."""
+    return request.config.getoption("--bless")
