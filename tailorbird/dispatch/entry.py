@@ -12,39 +12,26 @@ elements), and Python objects: static arguments, callables of opaque calls, stat
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from tailorbird.dispatch import abi, guards, runners
+from tailorbird.dispatch.boxing import ASK, COUNTDOWN, HITS, LOST, OBJECTS, Boxing, Context
 from tailorbird.dispatch.guards import INTEGER, Leaf, put
-from tailorbird.dispatch.text import Text
-from tailorbird.emit.builder import LLVM_TYPES, Module
-from tailorbird.emit.frame import Frame
+from tailorbird.emit.builder import Module
 from tailorbird.emit.nest import NestEmitter, has_partials, partial_name
-from tailorbird.ir.expr import Dim, Expr, product
-from tailorbird.ir.node import Argument, Static, Value, leaves
-from tailorbird.lower.kernel import SIZES, Buffer, Nest
-from tailorbird.lower.program import Gemm, Program, PythonCall, parameter_strides
+from tailorbird.ir.expr import Dim, product
+from tailorbird.ir.node import Value, leaves
+from tailorbird.lower.kernel import SIZES, Buffer, Nest, c_strides
+from tailorbird.lower.program import Check, Gemm, Program, PythonCall, parameter_strides
 
 LARGE = 1 << 20  # bytes from which a result comes from recycled memory
 STACK = 8192  # bytes of temporaries kept on the stack
 RELEASE = 1 << 19  # work from which the GIL is released
-HITS, ASK, COUNTDOWN, LOST, OBJECTS = 0, 1, 2, 3, 4  # words of the context
+
+__all__ = ["ASK", "COUNTDOWN", "HITS", "LOST", "OBJECTS", "Context", "EntryEmitter"]
 
 
-@dataclass
-class Context:
-    """What the words of a variant's context hold after the counters: Python objects, in order."""
-
-    objects: list[Any] = field(default_factory=list)
-
-    def add(self, obj: Any) -> int:
-        """The byte offset of an object's word."""
-        self.objects.append(obj)
-        return 8 * (OBJECTS + len(self.objects) - 1)
-
-
-class EntryEmitter:
+class EntryEmitter(Boxing):
     """Emits one module: kernels, run functions and the entry."""
 
     def __init__(
@@ -59,12 +46,7 @@ class EntryEmitter:
         self.leaves = leaf_list
         self.places = places
         self.int_bits = int_bits
-        self.module = Module(avx512)
-        self.frame = Frame()
-        self.context = Context()
-        self.t = Text(self.module)
-        self.objects: dict[str, str] = {}  # buffer name -> stack slot of its array object
-        self.held: list[str] = []  # stack slots of references to give up at the end
+        super().__init__(Module(avx512))
         self.arenas: list[tuple[str, str]] = []
         self.filled: set[Any] = set()
         self.ready: set[str] = set()
@@ -74,6 +56,7 @@ class EntryEmitter:
         for k, step in enumerate(self.program.steps):
             self.emit_step(step, k)
         self.check(statics)
+        self.t.missed = "unlike"  # from here on there is something to give up
         self.fill()
         self.prepare()
         work = self.work()
@@ -83,6 +66,8 @@ class EntryEmitter:
                 self.python_call(step)
                 self.fill()
                 self.prepare()
+            elif isinstance(step, Check):
+                self.check_flag(step)
             else:
                 self.run(f"run_{self.step_name(step, k)}", release)
         self.give_back()
@@ -127,7 +112,7 @@ class EntryEmitter:
             else:
                 guards.check_scalar(t, obj, value, leaf, self.frame, f"p{k}")
         guards.settle_pending(t)
-        guards.check_guards(t, graph.guards)
+        self.waiting = guards.check_guards(t, graph.guards)
         if graph.finals:
             self.check_apart(data)
         self.check_race()
@@ -211,10 +196,11 @@ class EntryEmitter:
                     (buffer.name, t.reg(f"mul i64 {t.size(buffer.size)}, {SIZES[buffer.ty]}"))
                 )
         for step in self.program.steps:
-            if isinstance(step, Nest) and has_partials(step) and step.name not in self.ready:
-                if t.can_compute(runners.points(step)):
-                    self.ready.add(step.name)
-                    plan += self.partials(step)
+            if not isinstance(step, Nest) or not has_partials(step) or step.name in self.ready:
+                continue
+            if t.can_compute(runners.points(step)):
+                self.ready.add(step.name)
+                plan += self.partials(step)
         if plan:
             self.arena(plan)
 
@@ -292,21 +278,19 @@ class EntryEmitter:
         t.do(f"br i1 {t.reg(f'icmp uge i64 {size}, {LARGE}')}, label %{big}, label %{little}")
         subtype = ("ptr", t.data("tb_ndarray_type"))
         head = [subtype, ("ptr", kind), ("i32", str(rank)), ("ptr", dims), ("ptr", "null")]
+        flags = ("i32", str(0 if buffer.strides == c_strides(buffer.shape) else abi.F_CONTIGUOUS))
         t.label(big)
-        array = t.call("tb_new_large", "ptr", *head, ("i32", "0"))
+        array = t.call("tb_new_large", "ptr", *head, flags)
         t.do(f"store ptr {array}, ptr {slot}")
         t.do(f"br label %{made}")
         t.label(little)
-        array = t.call("tb_np_new", "ptr", *head, ("ptr", "null"), ("i32", "0"), ("ptr", "null"))
+        array = t.call("tb_np_new", "ptr", *head, ("ptr", "null"), flags, ("ptr", "null"))
         t.do(f"store ptr {array}, ptr {slot}")
         t.do(f"br label %{made}")
         t.label(made)
         array = t.reg(f"load ptr, ptr {slot}")
         t.require(t.reg(f"icmp ne ptr {array}, null"), "failed")
         put(t, self.frame, "ptr", t.field(array, abi.ARRAY_DATA, "ptr"), "pointer", buffer.name)
-
-    def incref(self, obj: str) -> None:
-        self.t.call("tb_Py_IncRef", "void", ("ptr", obj))
 
     # -- running
 
@@ -334,8 +318,8 @@ class EntryEmitter:
         t = self.t
         count = len(step.operands)
         argv = t.slot(f"[{max(count, 1)} x ptr]")
-        for k, x in enumerate(step.operands):
-            t.do(f"store ptr {self.boxed_operand(x)}, ptr {t.offset(argv, 8 * k)}")
+        for k, (x, given) in enumerate(zip(step.operands, step.node.inputs, strict=True)):
+            t.do(f"store ptr {self.boxed_operand(x, given)}, ptr {t.offset(argv, 8 * k)}")
         function = t.field("%ctx", self.context.add(step), "ptr")
         result = t.call(
             "tb_PyObject_Vectorcall",
@@ -358,34 +342,12 @@ class EntryEmitter:
             guards.settle_pending(t)
             put(t, self.frame, "ptr", t.field(array, abi.ARRAY_DATA, "ptr"), "pointer", buffer.name)
             self.ready.add(buffer.name)
+        self.waiting = guards.check_guards(t, self.waiting)
 
-    def boxed_operand(self, x: Any) -> str:
-        """An operand of an opaque call as a Python object."""
-        t = self.t
-        if isinstance(x, Buffer):
-            if x.name in self.objects:
-                return t.reg(f"load ptr, ptr {self.objects[x.name]}")
-            obj = self.scalar_object(x)
-        elif isinstance(x, (Expr, int)) and not isinstance(x, bool):
-            obj = t.call("tb_PyLong_FromLongLong", "ptr", ("i64", t.size(x)))
-        else:
-            return t.field("%ctx", self.context.add(x), "ptr")
-        slot = t.slot("ptr", "null")
-        t.do(f"store ptr {obj}, ptr {slot}")
-        self.held.append(slot)
-        return obj
-
-    def scalar_object(self, buffer: Buffer) -> str:
-        t = self.t
-        address = t.reg(f"getelementptr i64, ptr %f, i64 {self.frame.slot('pointer', buffer.name)}")
-        pointer = t.reg(f"load ptr, ptr {address}")
-        return t.call(
-            "tb_PyArray_Scalar",
-            "ptr",
-            ("ptr", pointer),
-            ("ptr", guards.descr(t, buffer.ty)),
-            ("ptr", "null"),
-        )
+    def check_flag(self, step: Check) -> None:
+        """Leaves for plain Python unless the flag is set."""
+        flag = self.t.reg(f"load i8, ptr {self.pointer(step.buffer)}")
+        self.t.require(self.t.reg(f"icmp ne i8 {flag}, 0"))
 
     # -- results
 
@@ -409,44 +371,6 @@ class EntryEmitter:
         if not hasattr(self, "_result"):
             self._result = self.t.slot("ptr", "null")
         return self._result
-
-    def box(self, x: Any, lowered: Any) -> str:
-        """A new reference to one result."""
-        t = self.t
-        if isinstance(x, Argument):
-            obj = self.arguments[x.parameter]
-            self.incref(obj)
-            return obj
-        if isinstance(x, Value):
-            if lowered.name in self.objects:
-                obj = t.reg(f"load ptr, ptr {self.objects[lowered.name]}")
-                self.incref(obj)
-                return obj
-            return self.box_weak(x, lowered) if x.type.weak else self.scalar_object(lowered)
-        if isinstance(x, (Expr, int)) and not isinstance(x, bool):
-            return t.call("tb_PyLong_FromLongLong", "ptr", ("i64", t.size(x)))
-        obj = t.field("%ctx", self.context.add(x.value if isinstance(x, Static) else x), "ptr")
-        self.incref(obj)
-        return obj
-
-    def box_weak(self, x: Value, buffer: Buffer) -> str:
-        """A Python number."""
-        t = self.t
-        slot = t.reg(f"getelementptr i64, ptr %f, i64 {self.frame.slot('pointer', buffer.name)}")
-        pointer = t.reg(f"load ptr, ptr {slot}")
-        kind = x.type.short
-        if kind == "f64":
-            return t.call(
-                "tb_PyFloat_FromDouble", "ptr", ("double", t.reg(f"load double, ptr {pointer}"))
-            )
-        if kind == "c128":
-            parts = [t.field(pointer, 8 * k, "double") for k in range(2)]
-            return t.call("tb_PyComplex_FromDoubles", "ptr", *(("double", p) for p in parts))
-        if kind == "b1":
-            raw = t.reg(f"zext i8 {t.reg(f'load i8, ptr {pointer}')} to i64")
-            return t.call("tb_PyBool_FromLong", "ptr", ("i64", raw))
-        raw = t.reg(f"load {LLVM_TYPES[kind]}, ptr {pointer}")
-        return t.call("tb_PyLong_FromLongLong", "ptr", ("i64", raw))
 
     def finish(self) -> None:
         """The ways out: a result, an exception, no memory, a miss after an opaque call, a miss

@@ -130,13 +130,16 @@ def check_int(t: Text, obj: str, name: str) -> None:
     t.symbols[Sym(name, "int")] = register
 
 
-def check_guards(t: Text, guards: list[Guard]) -> None:
-    """Relations between sizes and integer arguments."""
+def check_guards(t: Text, guards: list[Guard]) -> list[Guard]:
+    """Relations between sizes and integer arguments; gives back those that have to wait."""
+    waiting = []
     for guard in guards:
         if not t.can_compute(guard.expr):
+            waiting.append(guard)
             continue
         relation = {"==": "eq", "!=": "ne", ">=": "sge"}[guard.rel]
         t.require(t.reg(f"icmp {relation} i64 {t.size(guard.expr)}, 0"))
+    return waiting
 
 
 def check_apart(
@@ -174,6 +177,6 @@ def memory_range(t: Text, value: Value, data: str, strides: tuple[Dim, ...]) -> 
 
 def put(t: Text, frame: Frame, llvm_type: str, register: str, *key: object) -> None:
     """Stores a value into its frame slot."""
-    slot = frame.slot(*key)  # type: ignore[arg-type]
+    slot = frame.slot(*key)
     address = t.reg(f"getelementptr i64, ptr %f, i64 {slot}")
     t.do(f"store {llvm_type} {register}, ptr {address}, align 8")

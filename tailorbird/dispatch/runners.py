@@ -60,12 +60,12 @@ class Runner:
     def nest(self, nest: Nest) -> None:
         t = self.text()
         axis = chunk_axis(nest)
-        if axis is None:
-            t.do(f"call void @{nest.name}(ptr %f, i64 0, i64 1, i64 0)")
+        n = "1" if axis is None else self.size(t, axis.extent)
+        if axis is None or (nest.scan and not nest.rows):
+            t.do(f"call void @{nest.name}(ptr %f, i64 0, i64 {n}, i64 0)")
             t.do("ret void")
             self.close(t, f"run_{nest.name}")
             return
-        n = self.size(t, axis.extent)
         total = self.size(t, points(nest))
         if has_partials(nest):
             self.folding(t, nest, n)
@@ -127,9 +127,8 @@ class Runner:
         chunk = self.size_slot(t, "chunk", nest.name)
         count = self.size_slot(t, "chunks", nest.name)
         several = t.reg(f"icmp sgt i64 {count}, 1")
-        parallel = t.reg(
-            f"and i1 {several}, {self.is_parallel(t, self.size(t, points(nest)), nest.schedule.cost)}"
-        )
+        worth = self.is_parallel(t, self.size(t, points(nest)), nest.schedule.cost)
+        parallel = t.reg(f"and i1 {several}, {worth}")
         t.do(f"br i1 {parallel}, label %many, label %head")
         t.label("many")
         self.parfor(t, nest, n, chunk)
@@ -214,7 +213,9 @@ class Runner:
         t.do(f"call void @llvm.memset.p0.i64(ptr {out}, i8 0, i64 {bytes_out}, i1 false)")
         t.do("br label %next")
         t.label("sized")
-        lda, ldb, ldc = (t.op_max(self.size(t, x.leading), "1") for x in (step.a, step.b, step.out))
+        lda = self.leading(t, step.a, m, k)
+        ldb = self.leading(t, step.b, k, n)
+        ldc = self.leading(t, step.out, m, n)
         t.do(f"br i1 {t.reg(f'icmp eq i64 {m}, 1')}, label %onerow, label %rows")
         t.label("onerow")  # out[0, :] = b.T @ a[0, :]
         self.gemv(
@@ -265,6 +266,11 @@ class Runner:
         ]
         args += [(scalar, zero), ("ptr", out), self.integer(t, ldc, int_bits)]
         t.call(f"tb_cblas_{letter}gemm", "void", *args)
+
+    def leading(self, t: Text, x: Matrix, rows: str, columns: str) -> str:
+        """The leading dimension BLAS accepts; where it has to be raised there is one row only."""
+        least = t.op_max(rows if x.transposed else columns, "1")
+        return t.op_max(self.size(t, x.leading), least)
 
     def gemv(
         self,
@@ -324,6 +330,7 @@ class Runner:
         scalar = LLVM_TYPES[PART[ty]]
         pair = f"[2 x {scalar}]"
         name = f"tb_factors_{ty}"
-        value = f"[2 x {pair}] [{pair} [{scalar} 1.0, {scalar} 0.0], {pair} [{scalar} 0.0, {scalar} 0.0]]"
+        factors = [f"{pair} [{scalar} {x}, {scalar} 0.0]" for x in ("1.0", "0.0")]
+        value = f"[2 x {pair}] [{', '.join(factors)}]"
         t.module.definitions.setdefault(name, f"@{name} = internal constant {value}")
         return letter, f"@{name}", t.offset(f"@{name}", 2 * SIZES[PART[ty]]), "ptr"

@@ -7,7 +7,7 @@ from tailorbird.ir.expr import Dim, Expr, Sym
 
 
 class Text:
-    """Lines of one function. `miss` is where a failed guard goes."""
+    """Lines of one function. `missed` is the label where a guard that does not hold goes."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -16,9 +16,8 @@ class Text:
         self.count = 0
         self.sizes: dict[Dim, str] = {}
         self.symbols: dict[Sym, str] = {}
-        self.pending: list[
-            tuple[Dim, str]
-        ] = []  # dimensions to compare once their symbols are known
+        self.pending: list[tuple[Dim, str]] = []  # to compare once their symbols are known
+        self.missed = "miss"
 
     def do(self, line: str) -> None:
         self.lines.append(f"  {line}")
@@ -68,10 +67,10 @@ class Text:
     def offset(self, base: str, offset: int) -> str:
         return self.reg(f"getelementptr i8, ptr {base}, i64 {offset}") if offset else base
 
-    def require(self, condition: str, otherwise: str = "miss") -> None:
-        """Goes on only if an i1 holds."""
+    def require(self, condition: str, otherwise: str = "") -> None:
+        """Goes on only if an i1 holds; else to a label, which is a miss unless it is named."""
         label = self.fresh("ok")
-        self.do(f"br i1 {condition}, label %{label}, label %{otherwise}")
+        self.do(f"br i1 {condition}, label %{label}, label %{otherwise or self.missed}")
         self.label(label)
 
     # -- integers
@@ -85,14 +84,29 @@ class Text:
         return self.sizes[dim]
 
     def polynomial(self, dim: Expr) -> str:
+        """Sizes fit 64 bits by nature; what is made of integer arguments is checked."""
+        checked = any(sym.kind in ("int", "op") for sym in dim.symbols())
         total = ""
         for monomial, coefficient in dim.terms:
             term = str(coefficient)
             for sym in monomial:
                 factor = self.symbol(sym)
-                term = factor if term == "1" else self.reg(f"mul i64 {term}, {factor}")
-            total = term if not total else self.reg(f"add i64 {total}, {term}")
+                term = factor if term == "1" else self.exact("mul", term, factor, checked)
+            total = self.exact("add", total, term, checked) if total else term
         return total
+
+    def exact(self, op: str, a: str, b: str, checked: bool) -> str:
+        """A sum or product; when checked, one that leaves 64 bits is a miss."""
+        if not checked:
+            return self.reg(f"{op} i64 {a}, {b}")
+        pair = self.call(f"llvm.s{op}.with.overflow.i64", "{i64, i1}", ("i64", a), ("i64", b))
+        return self.unless_over(pair)
+
+    def unless_over(self, pair: str) -> str:
+        """The number of {number, whether it overflowed}."""
+        over = self.reg(f"extractvalue {{i64, i1}} {pair}, 1")
+        self.require(self.reg(f"xor i1 {over}, true"))
+        return self.reg(f"extractvalue {{i64, i1}} {pair}, 0")
 
     def symbol(self, sym: Sym) -> str:
         if sym not in self.symbols:
@@ -122,9 +136,11 @@ class Text:
         return self.reg(f"select i1 {lower}, i64 {self.reg(f'add i64 {r}, {b}')}, i64 {r}")
 
     def op_pow(self, a: str, b: str) -> str:
-        """Guards keep exponents small; done by a loop in a helper."""
+        """By a loop in a helper; a negative exponent is a miss."""
         self.module.definitions.setdefault("tb_ipow", IPOW)
-        return self.reg(f"call i64 @tb_ipow(i64 {a}, i64 {b})")
+        name = "declare {i64, i1} @llvm.smul.with.overflow.i64(i64, i64)"
+        self.module.declarations[name] = None
+        return self.unless_over(self.reg(f"call {{i64, i1}} @tb_ipow(i64 {a}, i64 {b})"))
 
     def divided(self, a: str, b: str) -> tuple[str, str, str]:
         zero = self.reg(f"icmp eq i64 {b}, 0")
@@ -146,19 +162,27 @@ class Text:
         return f"define {signature} {attributes} {{\nentry:\n{body}\n}}\n"
 
 
-IPOW = """define internal i64 @tb_ipow(i64 %a, i64 %b) {
+IPOW = """define internal {i64, i1} @tb_ipow(i64 %a, i64 %b) {
 entry:
+  %negative = icmp slt i64 %b, 0
   br label %loop
 loop:
   %r = phi i64 [1, %entry], [%r1, %body]
   %k = phi i64 [0, %entry], [%k1, %body]
+  %over = phi i1 [%negative, %entry], [%over1, %body]
   %c = icmp slt i64 %k, %b
-  br i1 %c, label %body, label %done
+  %on = xor i1 %over, true
+  %go = and i1 %c, %on
+  br i1 %go, label %body, label %done
 body:
-  %r1 = mul i64 %r, %a
+  %p = call {i64, i1} @llvm.smul.with.overflow.i64(i64 %r, i64 %a)
+  %r1 = extractvalue {i64, i1} %p, 0
+  %over1 = extractvalue {i64, i1} %p, 1
   %k1 = add i64 %k, 1
   br label %loop
 done:
-  ret i64 %r
+  %s0 = insertvalue {i64, i1} poison, i64 %r, 0
+  %s1 = insertvalue {i64, i1} %s0, i1 %over, 1
+  ret {i64, i1} %s1
 }
 """

@@ -8,7 +8,7 @@ nothing: they are composed here and never seen again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tailorbird.fuse.capable import generated
@@ -133,7 +133,13 @@ def _take_index(node: Node, index: Index) -> tuple[Index, Index]:
     return base, inner
 
 
-INLINE_MOVES = frozenset({"read", "reshape", "pad", "take"})
+INLINE_MOVES: dict[str, Callable[[Node], bool]] = {
+    "read": lambda node: True,
+    "reshape": is_trivial_reshape,
+    "pad": lambda node: node.attrs["mode"] in PAD_TERMS,
+    "take": lambda node: True,
+    "write_mask": lambda node: type_of(node.inputs[2]).rank == 0,
+}
 
 
 def inlines(node: Node) -> bool:
@@ -143,9 +149,8 @@ def inlines(node: Node) -> bool:
         return generated(node)
     if kind == "create":
         return True
-    if node.op == "reshape":
-        return is_trivial_reshape(node)
-    return node.op in INLINE_MOVES
+    test = INLINE_MOVES.get(node.op)
+    return test is not None and test(node)
 
 
 def operands_at(node: Node, index: Index) -> Iterator[tuple[Operand, Index]]:
@@ -167,6 +172,11 @@ def operands_at(node: Node, index: Index) -> Iterator[tuple[Operand, Index]]:
         base, inner = _take_index(node, index)
         yield node.inputs[0], base
         yield node.inputs[1], inner
+    elif node.op == "write_mask":
+        base_value, mask, new = node.inputs
+        yield base_value, index
+        yield mask, index[: type_of(mask).rank]
+        yield new, ()
     else:
         raise AssertionError(f"{node.op} is not inlined")
 

@@ -46,6 +46,9 @@ COSTS = {
 }  # fmt: skip
 RECOMPUTE = 8  # storing and loading an element costs about this much
 MEMBERS = 24
+DEEPEST = 64  # maps inlined into each other
+COPYING = frozenset({"concatenate", "write", "check", "call"})
+EFFECTS = frozenset({"call", "check"})
 
 
 @dataclass(eq=False)
@@ -84,9 +87,9 @@ class Plan:
     stored: set[Value]
 
 
-def is_reduction(value: Value) -> bool:
+def is_reduction(x: Value | Node) -> bool:
     """A reduction that is generated (others are steps of their own)."""
-    node = value.node
+    node = x.node if isinstance(x, Value) else x
     return node is not None and OPS[node.op].kind == "reduce" and folds(node)
 
 
@@ -124,28 +127,35 @@ def must_store(graph: Graph) -> set[Value]:
     """Values that have to be in memory whatever the groups are."""
     stored = {x for x in leaves(graph.results) if isinstance(x, Value) and x.node is not None}
     stored |= {v for v in graph.finals.values() if v.node is not None}
+    depth: dict[Value, int] = {}
     for node in graph.body.nodes:
         if inlines(node):
+            value = node.result
+            depth[value] = 1 + max((depth.get(x, 0) for x in _values(node)), default=0)
+            if value in stored or depth[value] > DEEPEST:
+                stored.add(value)
+                depth[value] = 0
             continue
         stored |= set(node.outputs)
-        if not is_reduction(node.outputs[0]):
-            parts = node.op in ("concatenate", "write")
-            stored |= {
-                x
-                for k, x in enumerate(node.inputs)
-                if isinstance(x, Value)
-                and x.node is not None
-                and (not parts or not inlines(x.node))
-                and _needs_memory(node, k, x)
-            }
+        if not is_reduction(node):
+            stored |= {x for x in _values(node) if _needs_memory(node, x)}
     return stored
 
 
-def _needs_memory(node: Node, position: int, x: Value) -> bool:
-    """A contraction reads a plain view of something stored as it lies; other readers need the
-    value itself.
+def _values(node: Node) -> list[Value]:
+    return [x for x in node.inputs if isinstance(x, Value)]
+
+
+def _needs_memory(node: Node, x: Value) -> bool:
+    """Whether a step that is not a nest of a group reads an operand from memory of its own.
+
+    Copies compute what they copy. A contraction reads a plain view of something stored as it lies.
     """
-    if node.op in ("matmul",) and x.node is not None and x.node.op == "read":
+    if x.node is None:
+        return False
+    if node.op in COPYING and inlines(x.node):
+        return False
+    if node.op == "matmul" and x.node.op == "read":
         base = x.node.inputs[0]
         return not (isinstance(base, Value) and (base.node is None or not inlines(base.node)))
     return True
@@ -162,9 +172,9 @@ class _Planner:
     def plan(self) -> Plan:
         for node in self.graph.body.nodes:
             wanted = [v for v in node.outputs if v in self.stored]
-            if not wanted:
+            if not wanted and node.op not in EFFECTS:
                 continue
-            if is_reduction(node.outputs[0]) or inlines(node):
+            if is_reduction(node) or inlines(node):
                 self.settle(node.result)
             else:
                 self.steps.append(Single(node))

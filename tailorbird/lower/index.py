@@ -8,6 +8,7 @@ sharing in the graph stays sharing in the kernel.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -28,12 +29,12 @@ def is_complex(ty: str) -> bool:
     return ty in PART
 
 
-def literal(x: object, ty: str) -> Parts:
+def literal(x: Any, ty: str) -> Parts:
     """A scalar written in the graph, as a constant of a type."""
     if isinstance(x, Expr):
         return convert((Size(x),), "i64", ty)
     if is_complex(ty):
-        value = complex(x)  # type: ignore[arg-type]
+        value = complex(x)
         return const(value.real, PART[ty]), const(value.imag, PART[ty])
     if isinstance(x, (complex, np.complexfloating)):
         x = x.real
@@ -59,6 +60,13 @@ def convert(parts: Parts, source: str, target: str) -> Parts:
     if isinstance(x, Const) and not (source[0] == "f" and target[0] != "f"):
         return literal(x.value, target)
     return (Op("cast", (x,), target),)
+
+
+def compare(op: str, a: Parts, b: Parts, ty: str) -> Ex:
+    """A comparison of two numbers of a type."""
+    if is_complex(ty):
+        return pairs.apply(op, [a, b], [ty, ty], "b1")[0]
+    return Op(op, (*a, *b), "b1")
 
 
 class Inliner:
@@ -96,8 +104,20 @@ class Inliner:
             return self.map(x.node, index)
         if OPS[x.node.op].kind == "create":
             return self.create(x.node, index)
+        if x.node.op == "write_mask":
+            return self.masked(x.node, index)
         operand, where = next(operands_at(x.node, index))
         return self.at(operand, where)
+
+    def masked(self, node: Node, index: Index) -> Parts:
+        """The new value where the mask is set, else the base."""
+        ty = node.result.type.short
+        base, mask, new = (
+            self.as_type(x, at, wanted)
+            for (x, at), wanted in zip(operands_at(node, index), (ty, "b1", ty), strict=True)
+        )
+        part = PART.get(ty, ty)
+        return tuple(Op("where", (*mask, x, y), part) for x, y in zip(new, base, strict=True))
 
     def scalar(self, x: Value) -> Parts:
         name, ty = self.scalars[x], x.type.short

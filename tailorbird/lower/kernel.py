@@ -13,6 +13,7 @@ Complex values are pairs of real expressions from here on; see `complex.py`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -34,10 +35,12 @@ class Axis:
     extent: Dim
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Buffer:
-    """Memory: `role` is param, result, array (a NumPy array held during the call), temp (arena)
-    or cell (one scalar).
+    """Memory and how it is looked at; two buffers of one name are two looks at the same memory.
+
+    `role` is param, result, array (a NumPy array held during the call), returned (an array that
+    Python gave back) or temp (in the arena).
     """
 
     name: str
@@ -64,6 +67,11 @@ def c_strides(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
     return tuple(reversed(strides))
 
 
+def f_strides(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """Element strides of a Fortran-contiguous array."""
+    return tuple(reversed(c_strides(tuple(reversed(shape)))))
+
+
 class Ex:
     """An expression at one point of a nest; `ty` is its scalar type."""
 
@@ -83,11 +91,13 @@ class Const(Ex):
         return float(self.text) if self.ty in ("f32", "f64") else int(self.text)
 
 
-def const(value: object, ty: str) -> Const:
+def const(value: Any, ty: str) -> Const:
     """A constant of a type, converted as NumPy would."""
     if ty in ("f32", "f64"):
-        return Const(repr(float(np.float32(value) if ty == "f32" else value)), ty)  # type: ignore[arg-type]
-    return Const(str(int(value)), ty)  # type: ignore[call-overload]
+        with np.errstate(over="ignore"):
+            rounded = np.float32(value) if ty == "f32" else value
+        return Const(repr(float(rounded)), ty)
+    return Const(str(int(value)), ty)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,28 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tailorbird.fuse.flow import Index, Position, along, flat, inlines, operands_at, reduced_operand
+from tailorbird.fuse.flow import (
+    Index,
+    Position,
+    along,
+    broadcast_index,
+    flat,
+    inlines,
+    operands_at,
+    reduced_operand,
+)
 from tailorbird.fuse.groups import COSTS, RECOMPUTE, Group, Plan, is_reduction
 from tailorbird.ir.expr import Dim
 from tailorbird.ir.node import Node, Operand, Value, type_of
-from tailorbird.lower.index import Inliner, Parts
+from tailorbird.lower.index import Inliner, Parts, compare, literal
 from tailorbird.lower.kernel import PART, Axis, Buffer, Cell, Ex, Fold, Nest, Stage, Store
 
 BufferOf = Callable[[Value], Buffer]
 
 
 def build_nest(
-    group: Group | None,
+    group: Group,
     plan: Plan,
     buffer_of: BufferOf,
     needed: set[Value],
     scalars: dict[Value, str],
-    copy: tuple[Operand, tuple[Dim, ...]] | None = None,
 ) -> Nest:
-    """The nest of a group, or of one plain copy of an operand broadcast to a shape."""
-    if group is None:
-        assert copy is not None
-        return _copy_nest(copy[0], copy[1], plan, buffer_of, scalars)
+    """The nest of a group."""
     return _GroupNest(group, plan, buffer_of, needed, scalars).build()
 
 
@@ -45,20 +50,49 @@ def _read_stored(
     return None
 
 
-def _copy_nest(
-    x: Operand, shape: tuple[Dim, ...], plan: Plan, buffer_of: BufferOf, scalars: dict[Value, str]
-) -> Nest:
-    """A nest whose only store's value is the operand; the caller decides where it goes."""
-    axes = [Axis(f"a{k}", d) for k, d in enumerate(shape)]
+def _plain_inliner(plan: Plan, buffer_of: BufferOf, scalars: dict[Value, str]) -> Inliner:
+    """Reads what is stored, inlines the rest."""
     inliner = Inliner(lambda v, at: _read_stored(plan, buffer_of, inliner, v, at), scalars)
-    rank = type_of(x).rank
-    index = tuple(along(a.name) for a in axes)[len(axes) - rank :]
-    own = type_of(x).shape
-    place = tuple(Position() if d == 1 else p for d, p in zip(own, index, strict=True))
-    value = inliner.at(x, place)
-    target = Buffer("none", type_of(x).short, (), (), "temp")
-    store = Store(target, Position(), value)
-    return Nest("", axes[:-1], axes[-1:], [Stage(stores=[store]) if axes else Stage(head=[store])])
+    return inliner
+
+
+def build_copy(
+    x: Operand,
+    index: Index,
+    ty: str,
+    plan: Plan,
+    buffer_of: BufferOf,
+    scalars: dict[Value, str],
+) -> Parts:
+    """What an operand, broadcast and cast to a type, is at an index."""
+    inliner = _plain_inliner(plan, buffer_of, scalars)
+    return inliner.as_type(x, broadcast_index(x, index), ty)
+
+
+RELATIONS = {"==": "equal", "!=": "not_equal", ">=": "greater_equal"}
+
+
+def build_check(
+    node: Node,
+    flag: Buffer,
+    plan: Plan,
+    buffer_of: BufferOf,
+    scalars: dict[Value, str],
+) -> Nest:
+    """flag = whether `x rel 0` for every element."""
+    x = node.inputs[0]
+    ty = type_of(x).short
+    axes = [Axis(f"a{k}", d) for k, d in enumerate(type_of(x).shape)]
+    inliner = _plain_inliner(plan, buffer_of, scalars)
+    parts = inliner.as_type(x, tuple(along(a.name) for a in axes), ty)
+    relation = RELATIONS[node.attrs["rel"]]
+    holds = compare(relation, parts, literal(0, ty), ty)
+    if not axes:
+        return Nest("", [], [], [Stage(head=[Store(flag, Position(), (holds,))])], nodes=["check"])
+    cell = Cell("c0", "b1")
+    fold = Stage(folds=[Fold(cell, "all", holds)])
+    end = Stage(head=[Store(flag, Position(), (cell,))])
+    return Nest("", [], axes, [fold, end], nodes=["check"])
 
 
 class _GroupNest:
@@ -297,7 +331,7 @@ def build_scan(node: Node, plan: Plan, buffer_of: BufferOf, scalars: dict[Value,
     axes = [Axis(f"a{k}", d) for k, d in enumerate(shape)]
     axis: int = node.attrs["axis"]
     index = tuple(along(a.name) for a in axes)
-    inliner = Inliner(lambda v, at: _read_stored(plan, buffer_of, inliner, v, at), scalars)
+    inliner = _plain_inliner(plan, buffer_of, scalars)
     ty = value.type.short
     parts = inliner.as_type(node.inputs[0], index, ty)
     target = buffer_of(value)

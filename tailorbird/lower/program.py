@@ -3,22 +3,18 @@
 Invariants:
 - A value has one buffer, written by one step (a concatenation or a write by several nests in a row)
   before any step reads it.
-- A reshape shares its base's buffer; a write takes over its base's buffer when nothing else reads
-  the base.
-- Arguments are written last (`finals`), through a temporary unless every read of that argument is
-  at the point being written.
+- A reshape shares its base's buffer. A write copies its base and then writes the window; a final
+  value is copied to its argument at the end. `sharing.py` removes the copies that are not needed
+  and lets temporaries share memory.
 - Results are NumPy arrays allocated for the call; temporaries share one arena; scalars are
   one-element temporaries.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
-
 from tailorbird.fuse.flow import Index, Position, along, flat, view_index
 from tailorbird.fuse.groups import Group, Plan, Single
-from tailorbird.ir.expr import Dim, symbol
+from tailorbird.ir.expr import Dim
 from tailorbird.ir.node import (
     Graph,
     Node,
@@ -30,81 +26,36 @@ from tailorbird.ir.node import (
     map_leaves,
     type_of,
 )
-from tailorbird.lower.kernel import Axis, Buffer, Nest, Stage, Store, c_strides
-from tailorbird.lower.nests import build_nest, build_scan
+from tailorbird.ir.ops import OPS
+from tailorbird.lower.kernel import Axis, Buffer, Nest, Stage, Store, c_strides, f_strides
+from tailorbird.lower.nests import build_check, build_copy, build_nest, build_scan
+from tailorbird.lower.opaque import as_call
+from tailorbird.lower.order import layout_order, order_of
 from tailorbird.lower.schedule import schedule
+from tailorbird.lower.sharing import Copies, share
+from tailorbird.lower.steps import (
+    Check,
+    Gemm,
+    Matrix,
+    Program,
+    ProgramStep,
+    PythonCall,
+    parameter_strides,
+)
 
-
-@dataclass(frozen=True)
-class Matrix:
-    """A matrix in memory for BLAS: where it starts, whether it lies transposed, and its leading
-    dimension.
-    """
-
-    buffer: Buffer
-    offset: Dim
-    transposed: bool
-    leading: Dim
-    batch: tuple[Dim, ...]
-
-
-@dataclass
-class Gemm:
-    """out[b] = a[b] @ b[b] for every b of the batch."""
-
-    a: Matrix
-    b: Matrix
-    out: Matrix
-    m: Dim
-    n: Dim
-    k: Dim
-    batch: tuple[Dim, ...]
-
-
-@dataclass
-class PythonCall:
-    """An opaque call: operands are arrays or scalars, results come back as fresh contiguous
-    arrays.
-    """
-
-    node: Node
-    operands: list[Buffer | Operand]
-    outputs: list[Buffer]
-
-
-ProgramStep = Nest | Gemm | PythonCall
-
-
-@dataclass
-class Program:
-    """What is compiled: parameters with their layouts, buffers, steps in order, and results."""
-
-    graph: Graph
-    layouts: tuple[str, ...]
-    parameters: dict[Value, Buffer]
-    scalars: dict[Value, str]
-    buffers: list[Buffer] = field(default_factory=list)
-    steps: list[ProgramStep] = field(default_factory=list)
-    results: Any = None  # graph.results with values replaced by buffers
-
-
-def parameter_strides(position: int, shape: tuple[Dim, ...], layout: str) -> tuple[Dim, ...]:
-    """Element strides of an argument: `C`, `F`, or `S` followed by the axis of unit stride (or
-    `-`).
-    """
-    if layout == "C":
-        return c_strides(shape)
-    if layout == "F":
-        return tuple(reversed(c_strides(tuple(reversed(shape)))))
-    unit = layout[1:]
-    return tuple(
-        1 if str(k) == unit else symbol(f"s{position}_{k}", "stride") for k in range(len(shape))
-    )
+__all__ = ["Check", "Gemm", "Matrix", "Program", "PythonCall", "lower", "parameter_strides"]
 
 
 def lower(graph: Graph, plan: Plan, layouts: tuple[str, ...], width_bytes: int) -> Program:
     """Lowers a fused graph for arguments that lie as `layouts` says (one for each parameter)."""
-    return _Lowerer(graph, plan, layouts, width_bytes).run()
+    lowerer = _Lowerer(graph, plan, layouts, width_bytes)
+    program = lowerer.run()
+    share(program, lowerer.views, lowerer.copies)
+    for k, step in enumerate(program.steps):
+        if isinstance(step, Nest):
+            step.name = f"k{k}"
+            schedule(step, width_bytes)
+    return program
 
 
 class _Lowerer:
@@ -113,22 +64,27 @@ class _Lowerer:
     ) -> None:
         self.graph = graph
         self.plan = plan
-        self.width_bytes = width_bytes
+        self.layouts = layouts
         self.buffers: dict[Value, Buffer] = {}
         self.scalars: dict[Value, str] = {}
-        self.made: list[Buffer] = []
+        self.made: list[Buffer] = []  # one for each memory
+        self.views: list[Buffer] = []  # every look at it
         self.steps: list[ProgramStep] = []
+        self.copies: list[Copies] = []
         self.roles: dict[Value, str] = {}
         self.uses: dict[Value, int] = {}
-        self.layouts = layouts
+        self.orders: dict[Value, str] = {}
+        self.order_memo: dict[Value, str] = {}
         self.parameters: dict[Value, Buffer] = {}
         for k, (p, layout) in enumerate(zip(graph.parameters, layouts, strict=True)):
             if p.type.rank:
                 strides = parameter_strides(k, p.type.shape, layout)
-                self.parameters[p] = Buffer(f"p{k}", p.type.short, p.type.shape, strides, "param")
-                self.buffers[p] = self.parameters[p]
+                buffer = Buffer(f"p{k}", p.type.short, p.type.shape, strides, "param")
+                self.parameters[p] = self.buffers[p] = buffer
+                self.orders[p] = layout_order(layout, p.type.rank)
             else:
                 self.scalars[p] = f"p{k}"
+        self.homes = {v: self.parameters[p] for p, v in graph.finals.items() if p.type.rank}
         self.count_uses()
 
     # -- buffers
@@ -145,48 +101,67 @@ class _Lowerer:
             if isinstance(x, Value) and x.type.rank:
                 self.roles[x] = "result"
 
-    def new_buffer(self, ty: str, shape: tuple[Dim, ...], role: str) -> Buffer:
-        buffer = Buffer(f"b{len(self.made)}", ty, shape, c_strides(shape), role)
+    def new_buffer(
+        self, ty: str, shape: tuple[Dim, ...], role: str, strides: tuple[Dim, ...] | None = None
+    ) -> Buffer:
+        layout = c_strides(shape) if strides is None else strides
+        buffer = Buffer(f"b{len(self.made)}", ty, shape, layout, role)
         self.made.append(buffer)
+        self.views.append(buffer)
         return buffer
 
-    def buffer(self, value: Value, role: str = "") -> Buffer:
+    def look(self, buffer: Buffer, shape: tuple[Dim, ...]) -> Buffer:
+        """The same contiguous memory in another shape."""
+        view = Buffer(buffer.name, buffer.ty, shape, c_strides(shape), buffer.role)
+        self.views.append(view)
+        return view
+
+    def buffer(self, value: Value) -> Buffer:
         """The buffer of a stored value, made when first asked for."""
         if value not in self.buffers:
-            role = self.roles.get(value) or role or "temp"
+            shape = value.type.shape
             alias = self.result_reshape(value)
             if alias is not None:
-                whole = self.buffer(alias)
-                self.buffers[value] = Buffer(
-                    whole.name, whole.ty, value.type.shape, c_strides(value.type.shape), whole.role
-                )
+                self.buffers[value] = self.look(self.buffer(alias), shape)
             else:
-                self.buffers[value] = self.new_buffer(value.type.short, value.type.shape, role)
+                role = self.roles.get(value, "temp")
+                strides = self.strides_for(value)
+                self.buffers[value] = self.new_buffer(value.type.short, shape, role, strides)
         return self.buffers[value]
 
+    def strides_for(self, value: Value) -> tuple[Dim, ...]:
+        """How a stored value lies: like the argument it ends in, else in the order NumPy gives."""
+        shape = value.type.shape
+        home = self.homes.get(value)
+        if home is not None and value not in self.roles and is_dense(home):
+            return home.strides
+        node = value.node
+        ordered = node is not None and OPS[node.op].kind == "map" and len(shape) > 1
+        if ordered and order_of(value, self.orders, self.order_memo) == "F":
+            self.orders[value] = "F"
+            return f_strides(shape)
+        return c_strides(shape)
+
     def result_reshape(self, value: Value) -> Value | None:
-        """The result that is a reshape of this value and of nothing else: then the value is made
-        in the result's memory.
+        """The result that is a reshape of this value and of nothing else: then the value is made in
+        the result's memory.
         """
         if value in self.roles or self.uses.get(value, 0) != 1:
             return None
         for node in self.graph.body.nodes:
-            if (
-                node.op == "reshape"
-                and node.inputs[0] is value
-                and self.roles.get(node.result) == "result"
-            ):
-                return node.result
+            if node.op == "reshape" and node.inputs[0] is value:
+                return node.result if node.result in self.roles else None
         return None
 
     def contiguous(self, x: Value) -> Buffer:
         """A C-contiguous buffer that holds the value, copied if it lies otherwise."""
-        if x in self.buffers and self.buffers[x].strides == c_strides(x.type.shape):
-            return self.buffers[x]
-        if x not in self.parameters:
-            return self.buffer(x)
-        copy = self.new_buffer(x.type.short, x.type.shape, "temp")
-        self.add_copy(x, copy, identity_view(x.type.shape))
+        shape = x.type.shape
+        if x in self.plan.stored or x in self.parameters:
+            buffer = self.buffer(x)
+            if buffer.strides == c_strides(shape):
+                return buffer
+        copy = self.new_buffer(x.type.short, shape, "temp")
+        self.add_copy(x, copy, identity_view(shape))
         return copy
 
     # -- steps
@@ -194,9 +169,8 @@ class _Lowerer:
     def run(self) -> Program:
         for step in self.plan.steps:
             if isinstance(step, Group):
-                self.add_nest(
-                    build_nest(step, self.plan, self.buffer, self.needed(step), self.scalars)
-                )
+                needed = self.needed(step)
+                self.steps.append(build_nest(step, self.plan, self.buffer, needed, self.scalars))
             else:
                 self.single(step)
         self.write_finals()
@@ -204,12 +178,14 @@ class _Lowerer:
             self.graph.results, lambda x: self.buffers[x] if isinstance(x, Value) else x
         )
         return Program(
-            self.graph, self.layouts, self.parameters, self.scalars, self.made, self.steps, results
+            self.graph,
+            self.layouts,
+            self.parameters,
+            self.scalars,
+            self.made,
+            self.steps,
+            results,
         )
-
-    def add_nest(self, nest: Nest) -> None:
-        nest.name = f"k{len(self.steps)}"
-        self.steps.append(schedule(nest, self.width_bytes))
 
     def needed(self, group: Group) -> set[Value]:
         """Members that must reach memory: all but reductions read only inside their own group."""
@@ -226,27 +202,18 @@ class _Lowerer:
 
     def single(self, step: Single) -> None:
         node = step.node
-        handler = getattr(self, f"do_{node.op}", None)
-        if handler is not None:
-            handler(node)
-        else:
-            self.do_call(node)
+        handler = getattr(self, f"do_{node.op}", self.do_call)
+        handler(node)
 
     def add_copy(self, x: Operand, target: Buffer, view: View) -> None:
-        """target[view] = x, as a nest over x's elements."""
-        shape = view.shape
-        axes = [Axis(f"a{k}", d) for k, d in enumerate(shape)]
+        """target[view] = x, cast and broadcast, as a nest over the view's elements."""
+        axes = [Axis(f"a{k}", d) for k, d in enumerate(view.shape)]
         index: Index = tuple(along(a.name) for a in axes)
-        nest = build_nest(None, self.plan, self.buffer, set(), self.scalars, copy=(x, shape))
+        value = build_copy(x, index, target.ty, self.plan, self.buffer, self.scalars)
         at = flat(view_index(view, index), target.strides)
-        value = (
-            nest.stages[0].stores[0].value
-            if nest.stages[0].stores
-            else nest.stages[0].head[0].value
-        )
         store = Store(target, Position(at.offset, at.axes), value)
         stage = Stage(stores=[store]) if axes else Stage(head=[store])
-        self.add_nest(Nest("", axes[:-1], axes[-1:], [stage], nodes=["copy"]))
+        self.steps.append(Nest("", axes[:-1], axes[-1:], [stage], nodes=["copy"]))
 
     def do_reshape(self, node: Node) -> None:
         base = node.inputs[0]
@@ -254,17 +221,11 @@ class _Lowerer:
         value = node.result
         if value in self.buffers:
             return
-        source = self.contiguous(base)
         if value in self.roles:
-            target = self.buffer(value)
-            alias = Buffer(
-                target.name, target.ty, base.type.shape, c_strides(base.type.shape), target.role
-            )
-            self.add_copy(base, alias, identity_view(base.type.shape))
+            target = self.look(self.buffer(value), base.type.shape)
+            self.add_copy(base, target, identity_view(base.type.shape))
             return
-        self.buffers[value] = Buffer(
-            source.name, source.ty, value.type.shape, c_strides(value.type.shape), source.role
-        )
+        self.buffers[value] = self.look(self.contiguous(base), value.type.shape)
 
     def do_concatenate(self, node: Node) -> None:
         target = self.buffer(node.result)
@@ -277,27 +238,41 @@ class _Lowerer:
             start = start + shape[axis]
 
     def do_write(self, node: Node) -> None:
+        """A copy of the base, and the window written."""
         base, value = node.inputs
         assert isinstance(base, Value)
-        mine = base in self.buffers and base not in self.parameters and base not in self.roles
-        if (
-            mine
-            and self.uses[base] == 1
-            and self.buffers[base].role == "temp"
-            and node.result not in self.roles
-        ):
-            self.buffers[node.result] = self.buffers[base]
-        else:
-            target = self.buffer(node.result)
-            if not (base.node is not None and base.node.op == "empty"):
-                self.add_copy(base, target, identity_view(base.type.shape))
-        view: View = node.attrs["view"]
-        self.add_copy(value, self.buffers[node.result], view)
+        shape = base.type.shape
+        target = self.write_target(node)
+        at = len(self.steps)
+        if base.node is None or base.node.op != "empty":
+            self.add_copy(base, target, identity_view(shape))
+            if base in self.plan.stored or base in self.parameters:
+                self.copies.append(Copies(self.steps[at], self.buffer(base), target))
+        self.add_copy(value, target, node.attrs["view"])
+
+    def write_target(self, node: Node) -> Buffer:
+        """Memory that lies like the base, so that the two can be one."""
+        base, result = node.inputs[0], node.result
+        assert isinstance(base, Value)
+        if result not in self.roles and (base in self.plan.stored or base in self.parameters):
+            found = self.buffer(base)
+            if is_dense(found):
+                ty = result.type.short
+                self.buffers[result] = self.new_buffer(ty, found.shape, "temp", found.strides)
+        return self.buffer(result)
 
     def do_cumsum(self, node: Node) -> None:
-        self.add_nest(build_scan(node, self.plan, self.buffer, self.scalars))
+        if node.op == "cumprod" and node.result.type.dtype.kind == "c":
+            self.do_call(node)
+            return
+        self.steps.append(build_scan(node, self.plan, self.buffer, self.scalars))
 
     do_cumprod = do_cumsum
+
+    def do_check(self, node: Node) -> None:
+        flag = self.new_buffer("b1", (), "temp")
+        self.steps.append(build_check(node, flag, self.plan, self.buffer, self.scalars))
+        self.steps.append(Check(flag))
 
     def do_matmul(self, node: Node) -> None:
         out = node.result
@@ -314,14 +289,14 @@ class _Lowerer:
         self.steps.append(Gemm(a, b, result, shape_a[-2], shape_b[-1], shape_a[-1], batch))
 
     def matrix(self, x: Operand, ty: str) -> Matrix | None:
-        """A matrix operand as it lies in memory; copied when BLAS cannot read it so. None:
-        another type.
+        """A matrix operand as it lies in memory; copied when BLAS cannot read it so. None: another
+        type.
         """
         if not isinstance(x, Value) or x.type.short != ty:
             return None
         found = self.strides_of(x)
-        if found is None or not (_positive(found[2][-1]) and _positive(found[2][-2])):
-            buffer = self.contiguous_copy(x)
+        if found is None or not all(map(_positive, found[2][-2:])):
+            buffer = self.contiguous(x)
             found = (buffer, 0, buffer.strides)
         buffer, offset, strides = found
         if strides[-1] == 1:
@@ -346,17 +321,11 @@ class _Lowerer:
             return None
         return self.buffers[base], where.offset, strides
 
-    def contiguous_copy(self, x: Value) -> Buffer:
-        if x in self.plan.stored and x not in self.parameters:
-            return self.buffer(x)
-        copy = self.new_buffer(x.type.short, x.type.shape, "temp")
-        self.add_copy(x, copy, identity_view(x.type.shape))
-        return copy
-
     def do_call(self, node: Node) -> None:
         """A node that is left to Python: operands become NumPy arrays of their own."""
+        call = as_call(node)
         operands: list[Buffer | Operand] = []
-        for x in node.inputs:
+        for x in call.inputs:
             if not isinstance(x, Value):
                 operands.append(x)
                 continue
@@ -365,33 +334,38 @@ class _Lowerer:
             operands.append(array)
         outputs = []
         for v in node.outputs:
-            buffer = self.new_buffer(v.type.short, v.type.shape, "returned")
-            self.buffers[v] = buffer
-            outputs.append(buffer)
-        self.steps.append(PythonCall(node, operands, outputs))
+            self.buffers[v] = self.new_buffer(v.type.short, v.type.shape, "returned")
+            outputs.append(self.buffers[v])
+        self.steps.append(PythonCall(call, operands, outputs))
         for v in node.outputs:
-            if self.roles.get(v) == "result":
+            if v in self.roles:
                 copy = self.new_buffer(v.type.short, v.type.shape, "result")
                 self.add_copy(v, copy, identity_view(v.type.shape))
                 self.buffers[v] = copy
 
     def write_finals(self) -> None:
-        """Arguments are written after everything has been read: first all values into
-        temporaries, then all copies.
+        """Arguments are written after everything has been read: first every value that is itself an
+        argument into a temporary, then all copies.
         """
-        ready = []
         for parameter, value in self.graph.finals.items():
-            target = self.parameters[parameter]
-            if value in self.parameters or value.node is None:
+            if value.node is None and value is not parameter:
                 copy = self.new_buffer(value.type.short, value.type.shape, "temp")
                 self.add_copy(value, copy, identity_view(value.type.shape))
                 self.buffers[value] = copy
-            ready.append((value, target))
-        for value, target in ready:
+        for parameter, value in self.graph.finals.items():
+            if value is parameter:
+                continue
+            target = self.parameters[parameter]
             self.add_copy(value, target, identity_view(target.shape))
+            self.copies.append(Copies(self.steps[-1], self.buffer(value), target))
 
 
 _FOLDS = frozenset(["sum", "prod", "min", "max", "any", "all", "argmin", "argmax"])
+
+
+def is_dense(buffer: Buffer) -> bool:
+    """Whether memory of its size holds a buffer."""
+    return buffer.strides in (c_strides(buffer.shape), f_strides(buffer.shape))
 
 
 def _reachable(node: Node, stored: set[Value]) -> set[Value]:

@@ -1,0 +1,84 @@
+"""What a program is made of: buffers, and steps that run one after another.
+
+A step is a nest of loops (`kernel.py`), a matrix product, a check that may leave for plain Python,
+or a call of Python.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tailorbird.ir.expr import Dim, symbol
+from tailorbird.ir.node import Graph, Node, Operand, Value
+from tailorbird.lower.kernel import Buffer, Nest, c_strides, f_strides
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix in memory for BLAS: where it starts, whether it lies transposed, its leading
+    dimension.
+    """
+
+    buffer: Buffer
+    offset: Dim
+    transposed: bool
+    leading: Dim
+    batch: tuple[Dim, ...]
+
+
+@dataclass
+class Gemm:
+    """out[b] = a[b] @ b[b] for every b of the batch."""
+
+    a: Matrix
+    b: Matrix
+    out: Matrix
+    m: Dim
+    n: Dim
+    k: Dim
+    batch: tuple[Dim, ...]
+
+
+@dataclass
+class PythonCall:
+    """An opaque call: operands are arrays or scalars, results come back as fresh arrays."""
+
+    node: Node
+    operands: list[Buffer | Operand]
+    outputs: list[Buffer]
+
+
+@dataclass
+class Check:
+    """Leaves for plain Python unless the bool in a buffer is true."""
+
+    buffer: Buffer
+
+
+ProgramStep = Nest | Gemm | PythonCall | Check
+
+
+@dataclass
+class Program:
+    """What is compiled: parameters with their layouts, buffers, steps in order, and results."""
+
+    graph: Graph
+    layouts: tuple[str, ...]
+    parameters: dict[Value, Buffer]
+    scalars: dict[Value, str]
+    buffers: list[Buffer] = field(default_factory=list)
+    steps: list[ProgramStep] = field(default_factory=list)
+    results: Any = None  # graph.results with values replaced by buffers
+
+
+def parameter_strides(position: int, shape: tuple[Dim, ...], layout: str) -> tuple[Dim, ...]:
+    """Element strides of an argument: `C`, `F`, or `S` and the axis of unit stride (or `-`)."""
+    if layout == "C":
+        return c_strides(shape)
+    if layout == "F":
+        return f_strides(shape)
+    unit = layout[1:]
+    return tuple(
+        1 if str(k) == unit else symbol(f"s{position}_{k}", "stride") for k in range(len(shape))
+    )
