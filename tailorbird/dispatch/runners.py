@@ -17,7 +17,7 @@ from tailorbird.lower.program import Gemm, Matrix
 
 PARALLEL = 1 << 20  # points * cost from which threads pay
 FOLD_POINTS = 1 << 16  # points in one chunk of a fold
-ROW_MAJOR, NO_TRANS, TRANS = 101, 111, 112
+ROW_MAJOR, NO_TRANS, TRANS, UPPER = 101, 111, 112, 121
 
 
 def chunk_axis(nest: Nest) -> Axis | None:
@@ -29,6 +29,49 @@ def chunk_axis(nest: Nest) -> Axis | None:
 def points(nest: Nest) -> Dim:
     """All points of a nest."""
     return product(a.extent for a in [*nest.rows, *nest.inner])
+
+
+def is_gram(step: Gemm) -> bool:
+    """A real matrix times its own transpose: half the work, and exactly symmetric, as in NumPy."""
+    a, b = step.a, step.b
+    same = (a.buffer.name, a.offset, a.leading, a.batch) == (
+        b.buffer.name,
+        b.offset,
+        b.leading,
+        b.batch,
+    )
+    return same and a.transposed != b.transposed and step.m == step.n and a.buffer.ty not in PART
+
+
+MIRROR = """define internal void @tb_mirror_$T(ptr %c, i64 %n, i64 %ld) nounwind {
+entry:
+  br label %rows
+rows:
+  %i = phi i64 [0, %entry], [%i1, %next]
+  %row = mul i64 %i, %ld
+  br label %test
+test:
+  %j = phi i64 [0, %rows], [%j1, %copy]
+  %more = icmp slt i64 %j, %i
+  br i1 %more, label %copy, label %next
+copy:
+  %above = mul i64 %j, %ld
+  %from = add i64 %above, %i
+  %to = add i64 %row, %j
+  %p = getelementptr $T, ptr %c, i64 %from
+  %q = getelementptr $T, ptr %c, i64 %to
+  %x = load $T, ptr %p
+  store $T %x, ptr %q
+  %j1 = add i64 %j, 1
+  br label %test
+next:
+  %i1 = add i64 %i, 1
+  %again = icmp slt i64 %i1, %n
+  br i1 %again, label %rows, label %done
+done:
+  ret void
+}
+"""
 
 
 class Runner:
@@ -251,6 +294,15 @@ class Runner:
         t.do("br label %next")
         t.label("full")
         letter, one, zero, scalar = self.scale(t, step.out.buffer.ty)
+        if is_gram(step):
+            args = [("i32", str(ROW_MAJOR)), ("i32", str(UPPER))]
+            args += [("i32", self.trans(step.a.transposed))]
+            args += [self.integer(t, x, int_bits) for x in (n, k)]
+            args += [(scalar, one), ("ptr", a), self.integer(t, lda, int_bits)]
+            args += [(scalar, zero), ("ptr", out), self.integer(t, ldc, int_bits)]
+            t.call(f"tb_cblas_{letter}syrk", "void", *args)
+            self.mirror(t, LLVM_TYPES[step.out.buffer.ty], out, n, ldc)
+            return
         args = [
             ("i32", str(ROW_MAJOR)),
             ("i32", self.trans(step.a.transposed)),
@@ -266,6 +318,12 @@ class Runner:
         ]
         args += [(scalar, zero), ("ptr", out), self.integer(t, ldc, int_bits)]
         t.call(f"tb_cblas_{letter}gemm", "void", *args)
+
+    def mirror(self, t: Text, scalar: str, out: str, n: str, leading: str) -> None:
+        """The lower triangle from the upper one."""
+        name = f"tb_mirror_{scalar}"
+        t.module.definitions.setdefault(name, MIRROR.replace("$T", scalar))
+        t.do(f"call void @{name}(ptr {out}, i64 {n}, i64 {leading})")
 
     def leading(self, t: Text, x: Matrix, rows: str, columns: str) -> str:
         """The leading dimension BLAS accepts; where it has to be raised there is one row only."""

@@ -9,6 +9,7 @@ divisor's sign.
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -160,7 +161,10 @@ def _safe_divisor(x: Lanes) -> tuple[str, str]:
 def _integer_divide(x: Lanes) -> tuple[str, str, str, str]:
     """Quotient and remainder towards zero, whether floor differs, and where the divisor is zero."""
     ty = x.types[0]
-    divisor, zero = _safe_divisor(x)
+    if _literal(x.args[1], ty) in (None, 0.0, -1.0):
+        divisor, zero = _safe_divisor(x)
+    else:
+        divisor, zero = x.args[1], x.const(0, "b1")  # LLVM multiplies instead
     kind = "s" if is_signed(ty) else "u"
     q = x.pure(f"{kind}div {x.vt()} {x.args[0]}, {divisor}")
     r = x.pure(f"{kind}rem {x.vt()} {x.args[0]}, {divisor}")
@@ -312,8 +316,6 @@ def _power(x: Lanes) -> str:
 
 def _literal(register: str, ty: str) -> float | None:
     """The number a constant register stands for."""
-    import struct
-
     text = register.removeprefix("splat (").removesuffix(")").split()[-1]
     if text.startswith("0x"):
         return struct.unpack("<d", struct.pack("<Q", int(text, 16)))[0]
