@@ -2,10 +2,9 @@
 
 In: abstract values. Out: abstract values, with the nodes, guards and checks that make them right.
 
-Invariants: NumPy's promotion comes from `ir.shapes.result_dtype`. An operation whose operands are
-all Python scalars keeps Python's rules: its result is weak, and where Python would raise
-(division by zero, overflow of a power) a check leaves for plain Python. A NumPy function of
-Python scalars first makes one of them strong.
+Invariants: an operation whose operands are all Python scalars keeps Python's rules: its result is
+weak, and where Python would raise (division by zero, overflow of a power) a check leaves for plain
+Python. An operation of integers is exact; a comparison of integers is decided, under a guard.
 """
 
 from __future__ import annotations
@@ -18,13 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from tailorbird.capture.elementwise import elementwise, map_value
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import SYMBOLIC, Arr, Scal, is_static
 from tailorbird.ir.expr import Dim, Expr, apply
 from tailorbird.ir.node import Operand, Value, type_of
 from tailorbird.ir.ops import COMPARISONS
-from tailorbird.ir.promote import LEGACY
-from tailorbird.ir.shapes import result_dtype
 from tailorbird.ir.types import WEAK_BOOL, WEAK_COMPLEX, WEAK_FLOAT, Type
 
 BINARY: dict[type[ast.AST], str] = {
@@ -83,103 +81,8 @@ PLAIN += (type(None), type(Ellipsis), np.generic, np.dtype, type)  # type: ignor
 OF_COMPLEX = {"add", "subtract", "multiply", "divide", "power", "negative", "positive"}
 OF_COMPLEX |= {"absolute", "equal", "not_equal"}
 OF_FLOATS = OF_COMPLEX | COMPARISONS | {"floor_divide", "remainder"}
-LARGEST_SINGLE = float(np.finfo(np.float32).max)
 DOUBLE = Type(np.dtype(np.float64))
 FAST_POWERS = {(int, 2): "square", (int, -1): "reciprocal", (float, 0.5): "sqrt"}
-
-
-# NumPy
-
-
-def elementwise(t: Tracer, name: str, args: Sequence[Any]) -> Any:
-    """The NumPy function `name` of these arguments."""
-    return t.result(map_value(t, name, [t.operand(a) for a in args]))
-
-
-def map_value(t: Tracer, name: str, operands: Sequence[Operand]) -> Value:
-    """The value of an elementwise op, by NumPy's rules."""
-    inputs = list(operands)
-    types = [type_of(x) for x in inputs]
-    if all(x.weak for x in types):
-        inputs[0] = strong(t, inputs[0])
-        types[0] = type_of(inputs[0])
-    taken, dtype = promoted(t, name, tuple(types))
-    for k, (x, found) in enumerate(zip(types, taken)):
-        if x.weak and found.kind in "iu":
-            must_fit(t, inputs[k], found, name)
-        elif x.weak:
-            inputs[k] = _meets_floats(t, inputs[k], found)
-    if name == "power" and dtype.kind in "iu":
-        _integer_power(t, inputs[1], types[1])
-    shape = t.broadcast([x.shape for x in types])
-    return t.emit(name, inputs, None, Type(dtype, shape))
-
-
-def _meets_floats(t: Tracer, x: Operand, dtype: np.dtype) -> Operand:
-    """A Python scalar beside floats: a huge int is a float; NumPy 1.26 widens for a huge float."""
-    huge = type(x) is int and abs(x) >= 2**63
-    if LEGACY and huge:
-        t.refuse("promotion", name=f"{x}, which NumPy 1.26 makes an object")
-    if LEGACY and dtype in (np.float32, np.complex64) and type_of(x).dtype.kind in "fc":
-        _fits_single(t, x)
-    return float(x) if huge else x  # type: ignore[arg-type]
-
-
-def _fits_single(t: Tracer, x: Operand) -> None:
-    """NumPy 1.26 computes in float64 when a Python float is beyond float32."""
-    if isinstance(x, Value):
-        size = t.emit("absolute", [x], None, WEAK_FLOAT)
-        room = t.emit("subtract", [LARGEST_SINGLE, size], None, WEAK_FLOAT)
-        t.check(room, ">=")
-    elif abs(complex(x)) > LARGEST_SINGLE:  # type: ignore[arg-type]
-        t.refuse("promotion", name=f"float32 and {x}")
-
-
-def promoted(t: Tracer, name: str, types: tuple[Type, ...]) -> tuple[Sequence[np.dtype], np.dtype]:
-    """The dtypes an op computes with and gives, where NumPy has a loop for them."""
-    try:
-        taken, dtype = result_dtype(name, types)
-    except TypeError:
-        t.raises(f"TypeError: np.{name} has no loop for {', '.join(map(str, types))}")
-    for found in (*taken, dtype):
-        t.supported(found, f"the result of np.{name}")
-    return taken, dtype
-
-
-def strong(t: Tracer, x: Operand) -> Operand:
-    """A Python scalar as the NumPy scalar that NumPy makes of it."""
-    kind = type_of(x)
-    if not kind.weak:
-        return x
-    if isinstance(x, (Value, Expr)):
-        return t.emit("cast", [x], {"dtype": kind.dtype}, Type(kind.dtype))
-    return kind.dtype.type(x)
-
-
-def must_fit(t: Tracer, x: Operand, dtype: np.dtype, name: str = "") -> None:
-    """NumPy raises when a Python int does not fit the dtype it meets; some ops have other rules."""
-    if not isinstance(x, (int, Expr)):
-        return
-    limits = np.iinfo(dtype)
-    wide = isinstance(x, Expr) and dtype.itemsize == 8
-    if wide and dtype.kind == "i":
-        return
-    fits = t.at_least(x, int(limits.min)) and (wide or t.at_least(int(limits.max), x))
-    if not fits and (LEGACY or name in COMPARISONS or name == "where"):
-        t.refuse("promotion", name=f"{name} of {dtype} and {x}")
-    if not fits:
-        t.raises(f"OverflowError: {x} does not fit {dtype}")
-
-
-def _integer_power(t: Tracer, exponent: Operand, kind: Type) -> None:
-    if kind.dtype.kind in "ub":
-        return
-    known = isinstance(exponent, (int, Expr, np.integer))
-    if not known:
-        t.refuse("promotion", name="an integer to an integer power")
-    floor = exponent if isinstance(exponent, Expr) else int(exponent)  # type: ignore[arg-type]
-    if not t.at_least(floor, 0):
-        t.raises("ValueError: integers to negative integer powers are not allowed")
 
 
 # Python operators
@@ -286,7 +189,7 @@ def _weak(t: Tracer, name: str, operands: Sequence[Operand]) -> Scal:
 
 def _not_zero(t: Tracer, x: Operand) -> None:
     if isinstance(x, Expr):
-        if t.same(x, 0):
+        if t.equal(x, 0):
             t.raises("ZeroDivisionError")
     elif isinstance(x, Value):
         t.check(x, "!=")
@@ -372,7 +275,7 @@ _MIRRORED = {
 
 def _compare_integers(t: Tracer, name: str, a: Dim, b: Dim) -> bool:
     if name in ("equal", "not_equal"):
-        return t.same(a, b) == (name == "equal")
+        return t.equal(a, b) == (name == "equal")
     if name == "less":
         return t.at_least(b, a + 1)
     if name == "less_equal":
@@ -385,7 +288,7 @@ def _against_float(t: Tracer, name: str, a: Expr, b: float) -> bool:
     if not math.isfinite(b):
         return PYTHON[name](0, b)
     if name in ("equal", "not_equal"):
-        return (b.is_integer() and t.same(a, int(b))) == (name == "equal")
+        return (b.is_integer() and t.equal(a, int(b))) == (name == "equal")
     if name in ("less", "greater_equal"):
         return t.at_least(a, math.ceil(b)) == (name == "greater_equal")
     return t.at_least(a, math.floor(b) + 1) == (name == "greater")
@@ -397,7 +300,7 @@ def _against_float(t: Tracer, name: str, a: Expr, b: float) -> bool:
 def truth(t: Tracer, x: Any, what: str) -> bool:
     """Whether Python takes the branch; refused where array data decides."""
     if isinstance(x, Expr):
-        return not t.same(x, 0)
+        return not t.equal(x, 0)
     if isinstance(x, (Arr, Scal)):
         from tailorbird.capture.settle import settled
 

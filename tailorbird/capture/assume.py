@@ -86,6 +86,14 @@ class Assumptions:
             return False
         return True if self._solve(difference) else None
 
+    def agrees(self, a: Dim, b: Dim) -> bool | None:
+        """Is a == b? Like `equal`, but an equality that no symbol solves is guarded as it is."""
+        answer = self.equal(a, b)
+        if answer is None and self.hint(a - b) == 0:
+            self.guards[Guard("==", self.canon(a - b))] = None
+            return True
+        return answer
+
     def proved(self, x: Dim) -> bool:
         """Does x >= 0 follow from the facts alone?"""
         if isinstance(x, int):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tailorbird.capture.arith import must_fit, strong
+from tailorbird.capture.elementwise import must_fit, strong
 from tailorbird.capture.source import Source
 from tailorbird.capture.tracer import Shape, Tracer
 from tailorbird.capture.values import Arr, Scal, is_number, is_static

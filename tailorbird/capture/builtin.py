@@ -12,14 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tailorbird.capture.arith import (
-    PYTHON,
-    binary,
-    concretely,
-    must_be_finite,
-    truth,
-    unary,
-)
+from tailorbird.capture.arith import PYTHON, binary, concretely, must_be_finite, truth, unary
 from tailorbird.capture.call import call
 from tailorbird.capture.containers import iterate, length
 from tailorbird.capture.objects import attribute_of

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from tailorbird.capture.arith import elementwise, map_value
 from tailorbird.capture.assign import store_out
 from tailorbird.capture.build import constant, convert
 from tailorbird.capture.containers import iterate
+from tailorbird.capture.elementwise import elementwise, map_value
 from tailorbird.capture.registry import METHODS, handles
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, Unhandled, is_static

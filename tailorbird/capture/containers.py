@@ -47,7 +47,7 @@ def item_of(t: Tracer, x: Any, key: Any) -> Any:
     if isinstance(x, Obj):
         return _item_of_object(t, x, key)
     if x is np.mgrid or x is np.ogrid:
-        from tailorbird.capture.create import grid
+        from tailorbird.capture.grids import grid
 
         return grid(t, key, sparse=x is np.ogrid)
     if x is np.s_ or x is np.index_exp:
@@ -183,7 +183,8 @@ def _on_container(t: Tracer, kind: Any, owner: Any, name: str, args: Any, keywor
 def set_item(t: Tracer, x: Any, key: Any, value: Any) -> None:
     """`x[key] = value` for a container that the function made."""
     if isinstance(x, (BorrowedList, BorrowedDict)) or not isinstance(x, (list, dict)):
-        t.refuse("in_place_write", name=f"a {type(x).__name__}")
+        kind = next(k.__name__ for k in (list, dict, type(x)) if isinstance(x, k))
+        t.refuse("in_place_write", name=f"a {kind} of the caller's")
     at = t.concrete(key, "an index")
     try:
         x[at] = value

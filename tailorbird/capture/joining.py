@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from tailorbird.capture.arith import elementwise
 from tailorbird.capture.build import convert, dtype_from, filled
 from tailorbird.capture.containers import iterate
+from tailorbird.capture.elementwise import elementwise
 from tailorbird.capture.registry import handles
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, Unhandled

@@ -33,8 +33,9 @@ from tailorbird.capture.values import (
 )
 from tailorbird.ir.expr import Sym, symbol
 from tailorbird.ir.node import Value
-from tailorbird.ir.types import WEAK_COMPLEX, WEAK_FLOAT, Type
+from tailorbird.ir.types import SUPPORTED, WEAK_COMPLEX, WEAK_FLOAT, Type
 
+SCALAR_TYPES = frozenset(dtype.type for dtype in SUPPORTED)
 LIBRARIES = ("numpy", "math", "cmath", "scipy", "operator", "itertools", "functools", "builtins")
 STATIC = (
     type(None), bool, str, bytes, range, slice, type(Ellipsis), np.dtype, np.ufunc, type,
@@ -99,8 +100,16 @@ def is_tailored(live: Any) -> bool:
 # Leaves
 
 
-def _array(t: Tracer, source: Source, live: np.ndarray) -> Arr:
+def _dtype(t: Tracer, source: Source, live: np.ndarray | np.generic) -> np.dtype:
+    """Guards compare scalar types, and C has two of 64 bits: `long long` is not compiled."""
     dtype = t.supported(live.dtype, str(source))
+    if dtype.type not in SCALAR_TYPES:
+        t.refuse("unsupported_dtype", name=str(source), dtype=f"{dtype.type.__name__} (long long)")
+    return dtype
+
+
+def _array(t: Tracer, source: Source, live: np.ndarray) -> Arr:
+    dtype = _dtype(t, source, live)
     if not live.flags.aligned:
         t.refuse("misaligned", name=str(source))
     shape = tuple(t.new_size(d) for d in live.shape)
@@ -122,7 +131,7 @@ def _parameter(t: Tracer, source: Source, type: Type, live: Any) -> Value:
 
 
 def _numpy_scalar(t: Tracer, source: Source, live: np.generic) -> Scal:
-    dtype = t.supported(live.dtype, str(source))
+    dtype = _dtype(t, source, live)
     return Scal(_parameter(t, source, Type(dtype), live))
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tailorbird.capture.arith import elementwise
 from tailorbird.capture.assign import store_out
+from tailorbird.capture.elementwise import elementwise
 from tailorbird.capture.registry import METHODS, handles
 from tailorbird.capture.tracer import Tracer, size_of
 from tailorbird.capture.values import Arr, Unhandled

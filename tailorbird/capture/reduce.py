@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tailorbird.capture.arith import elementwise
 from tailorbird.capture.assign import store_out
 from tailorbird.capture.build import dtype_from
+from tailorbird.capture.elementwise import elementwise
 from tailorbird.capture.registry import METHODS, handles
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, Handler, Scal, Unhandled, is_number, is_static

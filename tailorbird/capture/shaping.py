@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tailorbird.capture.arith import elementwise
 from tailorbird.capture.build import filled, shape_from
+from tailorbird.capture.elementwise import elementwise
 from tailorbird.capture.registry import attribute, handles
 from tailorbird.capture.tracer import Tracer, size_of
 from tailorbird.capture.values import Arr, Scal, Unhandled

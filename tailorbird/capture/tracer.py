@@ -309,6 +309,13 @@ class Tracer:
             self.refuse("data_dependent_shape", name=f"{a} == {b}")
         return answer
 
+    def equal(self, a: Dim, b: Dim) -> bool:
+        """Is a == b, as a question of the program's? Decided, under a guard if need be."""
+        answer = self.assume.agrees(a, b)
+        if answer is None:
+            self.refuse("data_dependent_shape", name=f"{a} == {b}")
+        return answer
+
     # shapes
 
     def shape_of(self, x: Any) -> Shape:

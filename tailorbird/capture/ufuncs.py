@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tailorbird.capture.arith import concretely, elementwise, map_value
+from tailorbird.capture.arith import concretely
 from tailorbird.capture.assign import fill, store_out
 from tailorbird.capture.build import convert, dtype_from
+from tailorbird.capture.elementwise import elementwise, map_value
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, is_number
 from tailorbird.capture.views import as_arr, insert_axes

@@ -28,7 +28,7 @@ def as_arr(t: Tracer, x: Any) -> Arr:
     if isinstance(x, Arr):
         return x
     if isinstance(x, Scal):
-        from tailorbird.capture.arith import strong
+        from tailorbird.capture.elementwise import strong
 
         return t.array(strong(t, x.value))  # type: ignore[arg-type]
     from tailorbird.capture.build import array_of
