@@ -40,6 +40,11 @@ OWNDATA = 0x4
 ALIGNED = 0x100
 WRITEABLE = 0x400
 
+# PyArray_Descr, as far as NumPy 1.26 and 2.x agree
+DESCR_SCALAR = HEAD
+DESCR_ORDER = HEAD + 10  # a C char
+SWAPPED = ord(">")
+
 # The value inside float, complex and NumPy scalar objects; the size and items of a tuple
 FLOAT_VALUE = HEAD
 COMPLEX_VALUE = HEAD
@@ -114,6 +119,15 @@ def _flags() -> bool:
     )
 
 
+def _dtypes() -> bool:
+    swapped = np.dtype(np.float64).newbyteorder()
+    return all(
+        _read(found, DESCR_SCALAR) == id(found.type)
+        and _read(found, DESCR_ORDER, ctypes.c_char) == found.byteorder.encode()
+        for found in (np.dtype(np.float32), np.dtype(np.int8), np.dtype(np.bool_), swapped)
+    )
+
+
 def _numbers() -> bool:
     value = 1.5
     pair = complex(2.5, -3.5)
@@ -141,6 +155,7 @@ CHECKS: tuple[tuple[str, Callable[[], bool]], ...] = (
     ("object headers", _header),
     ("arrays", _array),
     ("array flags", _flags),
+    ("dtypes", _dtypes),
     ("numbers", _numbers),
     ("tuples", _tuple),
 )

@@ -35,6 +35,16 @@ def descr(t: Text, short: str) -> str:
     return t.data(f"tb_descr_{LONG[short].name}")
 
 
+def is_dtype(t: Text, found: str, short: str) -> str:
+    """Whether a dtype object is of the scalar type and in native order; an array that was pickled
+    has one of its own.
+    """
+    scalar = t.field(found, abi.DESCR_SCALAR, "ptr")
+    same = t.reg(f"icmp eq ptr {scalar}, {t.data(f'tb_scalar_type_{LONG[short].name}')}")
+    order = t.field(found, abi.DESCR_ORDER, "i8")
+    return t.reg(f"and i1 {same}, {t.reg(f'icmp ne i8 {order}, {abi.SWAPPED}')}")
+
+
 def bind_size(t: Text, dim: Dim, register: str) -> None:
     """A bare symbol takes the value; anything else must equal it."""
     if isinstance(dim, Expr) and len(dim.terms) == 1:
@@ -67,8 +77,7 @@ def check_array(t: Text, obj: str, value: Value, leaf: Leaf, position: int) -> s
     rank = value.type.rank
     kind = t.field(obj, abi.TYPE, "ptr")
     t.require(t.reg(f"icmp eq ptr {kind}, {t.data('tb_ndarray_type')}"))
-    found = t.field(obj, abi.ARRAY_DESCR, "ptr")
-    same = t.reg(f"icmp eq ptr {found}, {descr(t, value.type.short)}")
+    same = is_dtype(t, t.field(obj, abi.ARRAY_DESCR, "ptr"), value.type.short)
     ndim = t.field(obj, abi.ARRAY_NDIM, "i32")
     ranked = t.reg(f"icmp eq i32 {ndim}, {rank}")
     wanted = abi.ALIGNED | (abi.WRITEABLE if leaf.written else 0)

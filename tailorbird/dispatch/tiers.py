@@ -202,7 +202,7 @@ class Tiers:
         result = self.function(*call.args, **call.kwargs)
         seconds = time.perf_counter() - start
         record.plain.setdefault(size, Seen()).note(seconds)
-        if record.why is not None:
+        if record.why is not None or record.attempts >= MOST_VARIANTS:
             self.step_aside(seconds)
         return result
 
