@@ -7,6 +7,8 @@ threads, so results do not change with it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tailorbird.dispatch.text import Text
 from tailorbird.emit.builder import LLVM_TYPES, Module
 from tailorbird.emit.frame import Frame

@@ -157,6 +157,9 @@ class Inliner:
     def arange(self, node: Node, index: Index, ty: str) -> Parts:
         """NumPy fills from the first two elements: first + i * (second - first)."""
         start, step = node.inputs
+        if ty[0] in "iu" and all(isinstance(x, (int, Expr)) for x in (start, step)):
+            exact = Position(start).plus(index[0].times(step))  # type: ignore[arg-type]
+            return convert((self.position(exact),), "i64", ty)
         i = self.position(index[0])
         scalar_type = PART.get(ty, ty)
         work = "i64" if ty == "b1" else scalar_type

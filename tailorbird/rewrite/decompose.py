@@ -4,7 +4,7 @@ In: a verified graph. Out: a graph with the same meaning in which only these ops
 
     maps           every ufunc that has no row below, where (on a bool), cast, erf,
                    real and imag of complex values
-    reductions     sum prod min max argmin argmax in the dtype of their operand;
+    reductions     sum prod min max in the dtype of their operand; argmin argmax of complex;
                    any and all of bools
     scans          cumsum cumprod in the dtype of their operand
     contractions   matmul of floats or complex values of one dtype and of rank 2 or more

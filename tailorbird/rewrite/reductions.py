@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tailorbird.ir.expr import Dim, apply, product
-from tailorbird.ir.node import Node, Operand, type_of
+from tailorbird.ir.node import Node, Operand, View, type_of
 from tailorbird.ir.promote import mean_dtype
 from tailorbird.ir.types import BOOL, INT, Type
 from tailorbird.rewrite.maps import Inputs, truth
@@ -65,7 +65,34 @@ def _extreme(build: Builder, node: Node, inputs: Inputs) -> Operand | None:
 
 
 def _position(build: Builder, node: Node, inputs: Inputs) -> Operand | None:
-    return build.full(0, node.result.type) if _folds_nothing(node, inputs[0]) else None
+    """argmin and argmax: the least position that holds the extreme; a nan is every extreme."""
+    (x,) = inputs
+    kind = type_of(x).dtype.kind
+    if kind == "c":
+        return None
+    if _folds_nothing(node, x):
+        return build.full(0, node.result.type)
+    extreme = build.reduce(node.op[3:], x, _axis(node), keepdims=True)
+    found = build("equal", x, extreme)
+    if kind == "f":
+        found = build("logical_or", found, build("isnan", x))
+    held = build("where", found, _positions(build, node, x), _count(node, x))
+    return build.reduce("min", build.cast(held, INT), _axis(node), _keepdims(node))
+
+
+def _positions(build: Builder, node: Node, x: Operand) -> Operand:
+    """Flat positions along the folded axes, broadcasting against x."""
+    shape = type_of(x).shape
+    total: Operand = 0
+    step: Dim = 1
+    for axis in reversed(_axis(node)):
+        line = build("arange", 0, 1, shape=(shape[axis],), dtype=INT)
+        beside = tuple(d if k == axis else 1 for k, d in enumerate(shape))
+        spread = build("read", line, view=View(((0, 1, axis),), beside))
+        scaled = spread if step == 1 else build("multiply", spread, step)
+        total = scaled if total == 0 else build("add", total, scaled)
+        step = step * shape[axis]
+    return total
 
 
 def _truths(build: Builder, node: Node, inputs: Inputs) -> Operand | None:
