@@ -161,7 +161,7 @@ def operands_at(node: Node, index: Index) -> Iterator[tuple[Operand, Index]]:
             yield x, broadcast_index(x, index)
     elif kind == "create":
         for x in node.inputs:
-            yield x, ()
+            yield x, broadcast_index(x, index)
     elif node.op == "read":
         yield node.inputs[0], view_index(node.attrs["view"], index)
     elif node.op == "reshape":

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tailorbird.fuse.flow import Index, Position, Term, flat, inlines, operands_at
+from tailorbird.fuse.flow import Index, Position, Term, broadcast_index, flat, inlines, operands_at
 from tailorbird.ir.expr import Dim, Expr
 from tailorbird.ir.node import Node, Operand, Value, type_of
 from tailorbird.ir.ops import OPS
@@ -149,7 +149,8 @@ class Inliner:
     def create(self, node: Node, index: Index) -> Parts:
         ty = node.result.type.short
         if node.op == "full":
-            return self.as_type(node.inputs[0], (), ty)
+            filling = node.inputs[0]
+            return self.as_type(filling, broadcast_index(filling, index), ty)
         if node.op == "empty":
             return literal(0, ty)
         return self.arange(node, index, ty)
