@@ -272,11 +272,13 @@ class Tiers:
             record.ticket = 0
 
     def install(self, record: Record, built: Built, obj: Any) -> None:
-        """The newest is tried first; where one variant is pinned, the oldest."""
+        """The newest is tried first; where one variant is pinned, the oldest. Of too many the
+        oldest goes.
+        """
+        if len(record.built) >= MOST_VARIANTS:
+            self.built.remove(record.built.pop(-1 if self.race else 0))
         for found in (record.built, self.built):
             found.insert(0 if self.race else len(found), built)
-        while len(record.built) > MOST_VARIANTS:
-            self.built.remove(record.built.pop())
         if self.inner is not None:
             entries = [e for b in self.built for e in b.entries]
             self.inner = native_callable(len(self.names), entries)
