@@ -17,7 +17,7 @@ from tests.hunt_compare import difference, run
 
 
 def agrees(function, *calls, native=True):
-    """Every call (a tuple of arguments) gives the same; the tailored function, for more questions."""
+    """The tailored function, after every call (a tuple of arguments) gave the same."""
     with knobs.scope(race=False, cache=False, background=False):
         tailored = tb.tailor(function, background=False)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -63,3 +63,12 @@ def test_divmod_of_arrays_is_compiled():
         return divmod(x, y)
 
     agrees(parts, (np.arange(-5.0, 5.0), np.float64(3)), (np.arange(4.0), np.float64(-0.75)))
+
+
+def test_a_written_reshape_keeps_its_shape():
+    def doubled(y):
+        out = np.repeat(y, 2)
+        out[::-2] = 1
+        return out
+
+    agrees(doubled, (np.array([4, 9, 3]),))

@@ -194,4 +194,5 @@ def share(program: Program, views: list[Buffer], copies: list[Copies]) -> None:
     steps = enumerate(program.steps)
     program.steps = [step for k, step in steps if k not in memory.dropped]
     named = {buffer.name: buffer for buffer in reversed(program.buffers)}
+    named |= {x.name: x for x in leaves(program.results) if isinstance(x, Buffer)}  # their shape
     program.buffers = [b for b in named.values() if b.role not in ("param",)][::-1]
