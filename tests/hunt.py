@@ -38,6 +38,7 @@ from tests.hunt_values import LAYOUTS, Spec, draw_sizes, make_arguments
 BUGS = frozenset(("compile_failed", "capture_bug"))
 HANG = 120
 NOISY_RUNS = 8
+SHRINK = 30  # seconds
 
 
 @dataclass(frozen=True)
@@ -127,11 +128,12 @@ def _tiers(tailored: Any, report: Report) -> Report:
 def shrink(program: Program, calls: list[Call], fails: Callable[..., bool]) -> Any:
     """The smallest program and calls, found greedily, that still fail."""
     found = (program, calls)
+    end = time.monotonic() + SHRINK
     going = True
     while going:
         going = False
         for candidate in _smaller(*found):
-            if fails(*candidate):
+            if time.monotonic() < end and fails(*candidate):
                 found = candidate
                 going = True
                 break
@@ -142,6 +144,9 @@ def _smaller(program: Program, calls: list[Call]) -> Iterator[tuple[Program, lis
     for k in range(len(calls)):
         if len(calls) > 1:
             yield program, calls[:k] + calls[k + 1 :]
+    for most in (3, 9):
+        if any(size > most for call in calls for size in call.sizes.values()):
+            yield program, [_limited(call, most) for call in calls]
     for k in range(len(program.statements)):
         kept = program.statements[:k] + program.statements[k + 1 :]
         yield replace(program, statements=kept), calls
@@ -156,6 +161,10 @@ def _smaller(program: Program, calls: list[Call]) -> Iterator[tuple[Program, lis
     for k, call in enumerate(calls):
         for smaller in _simpler(call):
             yield program, [*calls[:k], smaller, *calls[k + 1 :]]
+
+
+def _limited(call: Call, most: int) -> Call:
+    return replace(call, sizes={name: min(size, most) for name, size in call.sizes.items()})
 
 
 def _without(program: Program, calls: list[Call], k: int) -> tuple[Program, list[Call]]:
