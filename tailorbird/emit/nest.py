@@ -3,7 +3,7 @@ outermost axis.
 
 Lanes follow the vector axis. If that is an inner axis, a row is folded across lanes; if it is a row
 axis, lanes are rows and folds stay in their lanes. The main loop runs `unroll` vectors at a time;
-what is left over runs one masked vector at a time.
+what is left over runs masked, one vector at a time along a row, all at once across rows.
 
 Float sums are taken in blocks. A block sum goes to a compensated total, so that the error stays
 that of one block; a sum that fits one block never meets the total.
@@ -96,15 +96,22 @@ class NestEmitter(Values):
         middle = whole if low == "0" else b.pure(f"add nsw i64 {low}, {whole}")
         with b.loop(low, middle, step) as i, self.axis(axis, i):
             body([k * width for k in range(unroll)])
-        with b.loop(middle, high, width) as i, self.axis(axis, i):
-            old, self.mask = self.mask, self.lane_mask(i, high) if width > 1 else None
-            body([0])
-            self.mask = old
+        wide = self.lanes_are_rows and width > 1  # one sweep over the columns that are left
+        lanes = [k * width for k in range(unroll)] if wide else [0]
+        with b.loop(middle, high, step if wide else width) as i, self.axis(axis, i):
+            old = self.masks
+            self.masks = {k: self.lane_mask(i, k, high) for k in lanes} if width > 1 else {}
+            body(lanes)
+            self.masks = old
 
-    def lane_mask(self, i: str, high: str) -> str:
-        """The lanes of counter i below high: a mask register, or a compare without AVX-512."""
+    def lane_mask(self, i: str, lane: int, high: str) -> str:
+        """The lanes from i + lane on that are below high: a mask register, or a compare without
+        AVX-512."""
         b, w = self.b, self.s.width
         left = b.pure(f"sub nsw i64 {high}, {i}")
+        if lane:
+            left = b.pure(f"sub nsw i64 {left}, {lane}")
+            left = b.pure(b.intrinsic("llvm.smax.i64", "i64", ("i64", left), ("i64", "0")))
         left = b.pure(b.intrinsic("llvm.umin.i64", "i64", ("i64", left), ("i64", str(w))))
         if not b.avx512 or w > 32:
             count = b.splat(b.pure(f"trunc i64 {left} to i32"), "i32", w)
@@ -266,7 +273,7 @@ class NestEmitter(Values):
         def body(lanes: list[int]) -> None:
             for k, lane in enumerate(lanes):
                 for fold in stage.folds:
-                    self.take(fold, sums[fold.cell.name][k], lane, self.mask)
+                    self.take(fold, sums[fold.cell.name][k], lane, self.masks.get(lane))
                 self.store_all(stage.stores, lane)
 
         def vectors(axis: Axis, low: str, high: str) -> None:

@@ -56,7 +56,7 @@ class Values:
         self.memory.vector, self.memory.width = self.s.vector, self.s.width
         self.cells: dict[str, dict[int, str]] = {}
         self.memo: dict[tuple[int, int], Register] = {}
-        self.mask: str | None = None
+        self.masks: dict[int, str] = {}  # by lane offset; none outside a tail
 
     @contextmanager
     def axis(self, axis: Axis, counter: str) -> Iterator[None]:
@@ -133,7 +133,7 @@ class Values:
 
     def load(self, x: Load, lane: int) -> Register:
         computed = [(*self.value(t, lane), stride) for t, stride in x.computed]
-        place = self.memory.place(x.buffer, x.at, lane, computed, self.mask)
+        place = self.memory.place(x.buffer, x.at, lane, computed, self.masks.get(lane))
         return self.memory.load(x.buffer, place, x.part)
 
     def op(self, x: Op, lane: int) -> Register:
@@ -154,7 +154,7 @@ class Values:
         """Stores at one point; every value is computed before the first is stored."""
         ready: list[tuple[Store, Place, list[str], int]] = []
         for store in stores:
-            place = self.memory.place(store.buffer, store.at, lane, [], self.mask)
+            place = self.memory.place(store.buffer, store.at, lane, [], self.masks.get(lane))
             width = self.s.width if place.stride != 0 else 1
             values = [self.widened(x, lane, x.ty, width) for x in store.value]
             ready.append((store, place, values, width))
