@@ -148,13 +148,18 @@ def make_type(methods: type) -> type:
 
 def new(kind: type) -> Any:
     """A new instance; it can be called once a table is installed."""
-    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_ssize_t)
-    obj = prototype(process.resolve_one("tb_PyType_GenericAlloc"))(kind, 0)
+    obj = _allocate()(kind, 0)
     owner: list[Table] = []
     _immortal(owner)  # the reference that the instance holds, and gives up when it dies
     _word(obj, abi.CALL_OWNER).value = id(owner)
     _word(obj, abi.CALL_VECTORCALL).value = _library().address("call")
     return obj
+
+
+@functools.cache
+def _allocate() -> Any:
+    prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_ssize_t)
+    return prototype(process.resolve_one("tb_PyType_GenericAlloc"))
 
 
 def install(obj: Any, table: Table) -> None:
