@@ -74,7 +74,7 @@ def is_core(node):
     if node.op in ("conjugate", "real", "imag"):
         return dtypes[0].kind == "c"
     if node.op == "reciprocal":
-        return result.kind in "iu"
+        return result.kind in "iuc"
     if node.op == "matmul":
         ranks = [type_of(x).rank for x in node.inputs]
         return result.kind in "fc" and set(dtypes) == {result} and min(ranks) > 1

@@ -72,3 +72,25 @@ def test_a_written_reshape_keeps_its_shape():
         return out
 
     agrees(doubled, (np.array([4, 9, 3]),))
+
+
+def test_the_norm_of_an_array_of_rank_0():
+    agrees(lambda x: np.linalg.norm(x), (np.array(-3),), (np.array(2.5),))
+
+
+def test_a_written_argument_of_rank_0_stays_plain():
+    def doubled(x, y):
+        x *= 2
+        return y + x
+
+    agrees(doubled, (np.array(2.5), np.ones(3)), native=False)
+
+
+def test_python_complex_takes_a_float64_literal_for_a_float():
+    agrees(lambda s: s / np.float64(0.25), (1 - 0.75j,))
+
+
+def test_the_reciprocal_of_small_complex_numbers():
+    tiny = np.array([1e-40j, 1e-40, 0, -0.0, 1 + 1j, -0.0 - 2j, np.inf, complex(0, np.nan)])
+
+    agrees(lambda x: x**-1, (tiny,), (tiny.astype(np.complex64),))

@@ -136,6 +136,8 @@ def _on_data(t: Tracer, name: str, a: Any, b: Any) -> Any:
             return elementwise(t, fast, [a])
     if isinstance(b, Scal) and b.type == DOUBLE and _is_python_complex(a):
         b = Scal(t.emit("cast", [b.value], {"dtype": DOUBLE.dtype}, WEAK_FLOAT))
+    elif type(b) is np.float64 and _is_python_complex(a):
+        b = float(b)
     operands = [t.operand(a), t.operand(b)]
     if _python_only(a, b) and all(type_of(x).weak or isinstance(x, np.bool_) for x in operands):
         numbers = [int(x) if isinstance(x, np.bool_) else x for x in operands]

@@ -201,10 +201,10 @@ def _nansum(
 def _norm(t: Tracer, x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Any:
     array = as_arr(t, x)
     if array.dtype.kind in "iub":
-        array = METHODS["astype"](t, array, np.float64)
+        array = as_arr(t, METHODS["astype"](t, array, np.float64))
     axes = normal_axes(t, axis, array.ndim)
     vector = len(axes) == 1
-    size = elementwise(t, "absolute", [array])
+    size = as_arr(t, elementwise(t, "absolute", [array]))
     if vector and ord in (np.inf, -np.inf):
         return reduced(t, "max" if ord > 0 else "min", size, axes, keepdims)
     if vector and ord == 1:
@@ -213,7 +213,7 @@ def _norm(t: Tracer, x: Any, ord: Any = None, axis: Any = None, keepdims: Any = 
     whole = ord is None and (axis is None or len(axes) <= 2)
     if not (whole or frobenius or (vector and ord == 2)):
         raise Unhandled
-    squares = elementwise(t, "square", [size if array.dtype.kind == "c" else array])
+    squares = as_arr(t, elementwise(t, "square", [size if array.dtype.kind == "c" else array]))
     total = reduced(t, "sum", squares, axes, keepdims, dtype=squares.dtype)
     return elementwise(t, "sqrt", [total])
 

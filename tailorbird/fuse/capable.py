@@ -16,6 +16,7 @@ COMPLEX = frozenset(
         "subtract",
         "multiply",
         "divide",
+        "reciprocal",
         "negative",
         "conjugate",
         "absolute",

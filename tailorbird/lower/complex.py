@@ -65,6 +65,24 @@ def _divide(ty: str, a: Parts, b: Parts) -> Parts:
     )
 
 
+def _reciprocal(ty: str, a: Parts) -> Parts:
+    """Smith's quotient of 1 as NumPy's own loop has it: at 0 it is nan."""
+
+    def f(op: str, *xs: Ex) -> Ex:
+        return Op(op, xs, "b1" if op == "less_equal" else ty)
+
+    one = const(1.0, ty)
+    straight = f("less_equal", f("absolute", a[1]), f("absolute", a[0]))
+    big = f("where", straight, a[0], a[1])
+    small = f("where", straight, a[1], a[0])
+    ratio = f("divide", small, big)
+    whole = f("add", big, f("multiply", small, ratio))
+    own, other = f("divide", one, whole), f("divide", ratio, whole)
+    return f("where", straight, own, other), f(
+        "where", straight, f("negative", other), f("negative", own)
+    )
+
+
 def _negative(ty: str, a: Parts) -> Parts:
     return tuple(Op("negative", (x,), ty) for x in a)
 
@@ -97,6 +115,7 @@ TABLE: dict[str, Callable[..., Parts]] = {
     "subtract": _subtract,
     "multiply": _multiply,
     "divide": _divide,
+    "reciprocal": _reciprocal,
     "negative": _negative,
     "conjugate": _conjugate,
     "absolute": _absolute,

@@ -15,7 +15,6 @@ from tailorbird.ir.types import BOOL, Type
 from tailorbird.rewrite.walk import Builder, Row
 
 Inputs = tuple[Operand, ...]
-NOT_A_NUMBER = complex(np.nan, np.nan)
 
 
 def _zero(x: Operand) -> Operand:
@@ -67,15 +66,7 @@ def _square(build: Builder, node: Node, inputs: Inputs) -> Operand:
 
 
 def _reciprocal(build: Builder, node: Node, inputs: Inputs) -> Operand | None:
-    (x,) = inputs
-    kind = node.result.type.dtype.kind
-    if kind == "f":
-        return build("divide", 1.0, x)
-    if kind != "c":
-        return None
-    # NumPy's own loop gives nan at 0, and the sign of zero that a numerator of 1-0j gives.
-    quotient = build("divide", complex(1.0, -0.0), x)
-    return build("where", build("equal", x, _zero(x)), NOT_A_NUMBER, quotient)
+    return build("divide", 1.0, inputs[0]) if node.result.type.dtype.kind == "f" else None
 
 
 def _scaled(above: float, below: float) -> Row:
