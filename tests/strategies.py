@@ -258,10 +258,13 @@ def draw_array(rng: np.random.Generator, dtype: np.dtype, shape: Any, special: b
     return array
 
 
-def draw_arguments(graph: Graph, seed: int, special: bool = True) -> list[Any]:
-    """Arguments that fit a graph of `programs`, the same for the same seed."""
+def draw_arguments(
+    graph: Graph, seed: int, special: bool = True, most: Sequence[int] = (4, 4)
+) -> list[Any]:
+    """Arguments that fit a graph of `programs`, the same for the same seed; sizes up to `most`."""
     rng = np.random.default_rng(seed)
-    sizes = {s.terms[0][0][0]: int(rng.integers(1, 5)) for s in (N0, N1)}
+    drawn = zip((N0, N1), most)
+    sizes = {s.terms[0][0][0]: int(rng.integers(1, n + 1)) for s, n in drawn}
     arguments: list[Any] = []
     for parameter in graph.parameters:
         t = parameter.type

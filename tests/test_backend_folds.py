@@ -15,7 +15,6 @@ import pytest
 from tailorbird.ir.ops import OPS
 from tailorbird.ir.types import LONG
 from tests.backend_kit import agree, compile_graph, graph_of
-from tests.layouts import LAYOUTS, laid_out
 
 FOLDS = ("sum", "prod", "min", "max", "any", "all", "argmin", "argmax", "mean", "count_nonzero")
 SHAPES = ((3, 5), (1, 7), (17, 33), (64, 1), (5, 1000), (1000, 5))
@@ -28,7 +27,9 @@ def numbers(short: str, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
     dtype = LONG[short]
     if dtype.kind in "biu":
         limits = (0, 2) if dtype.kind == "b" else (np.iinfo(dtype).min // 2, np.iinfo(dtype).max)
-        return rng.integers(*limits, shape, dtype="i8" if dtype.kind == "b" else dtype).astype(dtype)
+        return rng.integers(*limits, shape, dtype="i8" if dtype.kind == "b" else dtype).astype(
+            dtype
+        )
     x = np.round(rng.normal(size=shape), 2) + rng.choice([0.0, 1.0], shape)
     if dtype.kind == "c":
         x = x + 1j * rng.normal(size=shape)
@@ -49,7 +50,9 @@ def exact_sum(x: np.ndarray, axis: tuple[int, ...], keepdims: bool) -> np.ndarra
     return np.expand_dims(sums, axis) if keepdims else sums
 
 
-def check_sum(got: np.ndarray, x: np.ndarray, axis: tuple[int, ...], keepdims: bool, note: str) -> None:
+def check_sum(
+    got: np.ndarray, x: np.ndarray, axis: tuple[int, ...], keepdims: bool, note: str
+) -> None:
     """Twice NumPy's error, and two units of the sum of sizes."""
     for part in ("real", "imag") if x.dtype.kind == "c" else ("real",):
         values, ours = getattr(x, part), getattr(np.asarray(got), part)
@@ -61,7 +64,9 @@ def check_sum(got: np.ndarray, x: np.ndarray, axis: tuple[int, ...], keepdims: b
         assert (error <= allowed).all(), f"{note}: {error.max()} against {numpy_error.max()}"
 
 
-def check_fold(op: str, x: np.ndarray, axis: tuple[int, ...], keepdims: bool, native=None) -> object:
+def check_fold(
+    op: str, x: np.ndarray, axis: tuple[int, ...], keepdims: bool, native=None
+) -> object:
     attrs = {"axis": axis, "keepdims": keepdims}
     if native is None:
         native = compile_graph(graph_of(lambda add, v: add(op, v, **attrs), [x]), [x])
