@@ -6,7 +6,8 @@ In: a function and the arguments of one call. Out: a variant. One wrapper runs e
 run it, check what it gave, show or dump it, or take an edited file instead. Nothing else names the
 order.
 
-- `TAILOR_SHOW=rewrite,emit` prints stages; `TAILOR_DUMP=dir` writes `02_rewrite.graph` and so on.
+- `TAILOR_SHOW=rewrite,emit` prints stages; `TAILOR_DUMP=dir` writes `02_rewrite.graph` and so on
+  into a folder there for each function.
 - A file of that name in `TAILOR_OVERRIDE=dir` replaces the stage's output, for the stages whose
   text parses back: graphs and LLVM IR.
 """
@@ -17,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tailorbird import events, knobs
@@ -143,13 +145,14 @@ STAGES = [
 ]
 
 
+LAST = STAGES[-1].name
+
+
 def build_variant(
     function: Any, bound: dict[str, Any], names: Sequence[str]
 ) -> tuple[Variant, Any]:
     """Runs every stage for a function and the arguments of one call by parameter name."""
-    work = Work(function, bound, names)
-    for number, stage in enumerate(STAGES, 1):
-        run_stage(stage, number, work)
+    work = run_stages(function, bound, names)
     name = function.__qualname__
     variant = make_variant(
         name,
@@ -171,23 +174,38 @@ def build_variant(
     return variant, work.captured
 
 
+def run_stages(
+    function: Any,
+    bound: dict[str, Any],
+    names: Sequence[str],
+    last: str = LAST,
+    texts: dict[str, str] | None = None,
+) -> Work:
+    """Runs the stages up to `last`; the text of each goes into `texts`, if that is wanted."""
+    work = Work(function, bound, names)
+    for number, stage in enumerate(STAGES, 1):
+        run_stage(stage, number, work)
+        if texts is not None:
+            texts[stage.name] = stage.text(work)
+        if stage.name == last:
+            break
+    return work
+
+
 def run_stage(stage: Stage, number: int, work: Work) -> None:
-    """One stage: override or run, time, show, dump."""
+    """One stage: run, take an edited file instead, time, show, dump."""
+    name = work.function.__qualname__
+    file = Path(name) / f"{number:02}_{stage.name}.{stage.extension}"
     start = time.perf_counter()
     stage.run(work)
-    file = f"{number:02}_{stage.name}.{stage.extension}"
     override = knobs.get("override")
-    if override is not None and stage.read is not None:
-        edited = override / file
-        if edited.is_file():
-            stage.read(work, edited.read_text())
-            events.record("overridden", work.function.__qualname__, stage=stage.name)
+    if override is not None and stage.read is not None and (override / file).is_file():
+        stage.read(work, (override / file).read_text())
+        events.record("overridden", name, stage=stage.name)
     work.milliseconds[stage.name] = (time.perf_counter() - start) * 1e3
     if stage.name in knobs.get("show"):
-        print(
-            f"-- {stage.name} of {work.function.__qualname__}\n{stage.text(work)}", file=sys.stderr
-        )
+        print(f"-- {stage.name} of {name}\n{stage.text(work)}", file=sys.stderr)
     dump = knobs.get("dump")
     if dump is not None:
-        dump.mkdir(parents=True, exist_ok=True)
+        (dump / name).mkdir(parents=True, exist_ok=True)
         (dump / file).write_text(stage.text(work))

@@ -5,6 +5,8 @@ Python. Promised: a call that native code answers runs no Python; one it cannot 
 fallback with its arguments as they were passed.
 
 Read `object.py` first (the callable and its table of entries), then `stub_ir.py` (the code behind
-every call), `errstate.py` (when NumPy has been asked to report), and `abi.py` (how objects are
-laid out).
+every call), `tiers.py` (what the fallback does: look up, build, race) with `built.py`, `race.py`
+and `worker.py`. Of one variant: `entry.py` with `guards.py`, `runners.py` and `text.py` (its code),
+`variant.py` (its memory), `trampoline.py` and `found.py` (how its inputs are found). `errstate.py`
+says when NumPy has been asked to report, `abi.py` how objects are laid out.
 """
