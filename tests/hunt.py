@@ -96,10 +96,12 @@ def _check_call(program: Program, plain: Any, tailored: Any, call: Call) -> str:
     def noisy() -> Iterator[Outcome]:
         for seed in range(NOISY_RUNS):
             noise = Noise(seed)
-            yield run(load(program.noisy, N=noise.moved, M=noise.move), arguments())
+            names = {"N": noise.moved, "M": noise.move, "Q": noise.product}
+            names["NF"] = noise.moved_as_floats
+            yield run(load(program.noisy, **names), arguments())
 
     expected = run(plain, arguments())
-    if isinstance(expected.error, NameError):
+    if isinstance(expected.error, (NameError, MemoryError)):
         return ""
     found = run(lambda **kw: tailored(*kw.values()), arguments())
     return difference(expected, found, lambda: list(noisy()))
@@ -202,7 +204,7 @@ def in_child(action: Callable[[], str]) -> str:
 
 def kind_of(failure: str) -> str:
     """What shrinking must keep: the first word of a failure."""
-    return failure.split(":")[0].split(" ")[0]
+    return failure.split(":")[0].split("[")[0].split(" ")[0]
 
 
 def reproduction(program: Program, calls: list[Call], failure: str) -> str:

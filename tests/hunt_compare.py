@@ -177,7 +177,11 @@ def _class(x: np.ndarray) -> np.ndarray:
 
 
 class Noise:
-    """The functions `N` and `M` of a noisy program, which move values by a few ulp."""
+    """The functions `N`, `NF`, `M` and `Q` of a noisy program, which move values by a few ulp.
+
+    Where a complex number is not finite, which of its parts are nan is nobody's promise; nor is
+    a product that overflows in one order and vanishes in another.
+    """
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -191,11 +195,17 @@ class Noise:
         if array.dtype.kind not in "fc":
             return x
         with np.errstate(all="ignore"):
-            found = np.asarray(array + self._step(array))
+            found = array + self._step(array)
             found = np.where(np.isfinite(array) & (array != 0), found, array)
+            if array.dtype.kind == "c" and self.rng.random() < 0.5:
+                found = np.where(np.isfinite(array), found, complex(np.nan, np.nan))
         if isinstance(x, np.ndarray):
-            return found
+            return found.astype(x.dtype)
         return array.dtype.type(found[()]) if isinstance(x, np.generic) else found.item()
+
+    def moved_as_floats(self, x: Any) -> Any:
+        whole = isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biu"
+        return self.moved(np.asarray(x, np.float64) if whole else x)
 
     def _step(self, x: np.ndarray) -> np.ndarray:
         """Up to a few ulp of the magnitude, either way, in both parts of complex numbers."""
@@ -205,6 +215,19 @@ class Noise:
         if x.dtype.kind == "c":
             step = step + 1j * (unit * self.rng.uniform(-1, 1, x.shape).astype(size.dtype))
         return step.astype(x.dtype)
+
+    def product(self, result: Any, factors: Any) -> Any:
+        """The product of factors; nan in some runs if a part of the factors over- or underflows."""
+        x = np.asarray(factors)
+        if not isinstance(result, (np.ndarray, np.generic)) or result.dtype.kind not in "fc":
+            return result
+        with np.errstate(all="ignore"):
+            logs = np.log2(np.abs(x[x != 0].astype(complex)))
+        limit = float(np.finfo(result.dtype).maxexp) / 2
+        extreme = max(logs[logs > 0].sum(), -logs[logs < 0].sum()) > limit
+        if not extreme or self.rng.random() < 0.5:
+            return result
+        return np.full(result.shape, np.nan, result.dtype)[()]
 
     def move(self, x: Any) -> None:
         """In place; numbers and arrays that cannot be written stay as they are."""

@@ -57,6 +57,7 @@ RARE_INDICES = (
     "7:",
     "slice(1)",
 )
+MEANS = re.compile("mean|var|std|norm|average")  # of integers, they add floats
 PLACE = re.compile(r"\{([a-z]+)(\d?)\}")
 
 
@@ -122,7 +123,7 @@ class Builder:
         sizes = draw_sizes(rng)
         sizes = {name: max(size, 2) for name, size in sizes.items()}
         self.values = make_arguments(self.specs, sizes, rng.randrange(1 << 30))
-        self.space: dict[str, Any] = {"N": lambda x: x, "M": lambda x: x}
+        self.space: dict[str, Any] = {}
         exec(HELPERS, self.space)
         self.space.update(self.values)
         self.statements: list[Statement] = []
@@ -244,7 +245,10 @@ class Builder:
         for place, name in chosen.items():
             plain = plain.replace(place, name)
             wrap = exactness == "sum" and place not in ("{w}", "{t}")
-            noisy = noisy.replace(place, f"N({name})" if wrap else name)
+            noise = "NF" if MEANS.search(row.text) else "N"
+            noisy = noisy.replace(place, f"{noise}({name})" if wrap else name)
+        if "prod" in row.text and not row.effect:
+            noisy = f"Q({noisy}, {chosen['{a}']})"
         loose = exactness in ("near", "sum")
         if row.effect:
             target = chosen.get("{w}") or chosen["{t}"]

@@ -94,8 +94,10 @@ UFUNCS = [
     *(Row(f"np.{name}({{x}}, {{x2}})", "near", 0.5) for name in NEAR2),
     *(Row(f"{{x}} {name} {{x2}}", weight=2) for name in OPERATORS),
     *(Row(f"{{i}} {name} {{i2}}") for name in ("&", "|", "^", "<<", ">>")),
-    *_rows("exact", 1, "-{a}", "~{i}", "+{a}", "abs({a})", "{a} ** 2", "{i} ** {c}", "{a} * {a}"),
-    *_rows("near", 1, "{f} ** {s}", "{a} ** {x}", "{s} ** {f}", "{f} ** 0.5", "{f} ** -1"),
+    *_rows("exact", 1, "-{a}", "~{i}", "+{a}", "abs({a})", "{a} ** 2", "{a} * {a}"),
+    *_rows(
+        "near", 1, "{f} ** {s}", "{i} ** {c}", "{a} ** {x}", "{s} ** {f}", "{f} ** 0.5", "{f} ** -1"
+    ),
     *_rows("exact", 0.7, "np.add({a}, {x}, dtype={d})", "np.multiply({a}, {x}, dtype={d})"),
     *_rows("exact", 0.7, "np.divmod({a}, {x})[0]", "divmod({a}, {x})[1]", "np.ldexp({f}, {i})"),
     *_rows("near", 0.7, "np.exp({i}, dtype=np.float32)", "np.sin({a}, dtype={d})"),

@@ -94,3 +94,21 @@ def test_the_reciprocal_of_small_complex_numbers():
     tiny = np.array([1e-40j, 1e-40, 0, -0.0, 1 + 1j, -0.0 - 2j, np.inf, complex(0, np.nan)])
 
     agrees(lambda x: x**-1, (tiny,), (tiny.astype(np.complex64),))
+
+
+def test_an_empty_axis_does_not_make_strides_of_0():
+    def centred(y):
+        e = np.exp(y - y.max(axis=0, keepdims=True))
+        e = e / e.sum(axis=0, keepdims=True)
+        p = e[::-1, 2::3]
+        return p - p.sum(axis=1, keepdims=True)
+
+    agrees(centred, (np.array([[9.0]]),), (np.array([[9.0, 2.0]]),))
+
+
+def test_column_stack_of_arrays_of_rank_0():
+    agrees(lambda x: np.column_stack((x, x)) + 3, (np.array(2.5),))
+
+
+def test_ascontiguousarray_has_an_axis():
+    agrees(lambda x: np.square(np.ascontiguousarray(x)), (np.array(2.5),), (np.array(-1.0),))

@@ -208,6 +208,8 @@ def _asarray(t: Tracer, a: Any, dtype: Any = None) -> Any:
 @handles(np.ascontiguousarray)
 def _ascontiguousarray(t: Tracer, a: Any, dtype: Any = None) -> Any:
     x = _asarray(t, a, dtype)
+    if not x.shape:
+        return insert_axes(t, x, [0])
     if is_contiguous(t, x):
         return x
     return maybe_copied(t, x, t.shape_of(x))

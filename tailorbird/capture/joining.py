@@ -105,7 +105,8 @@ def _dstack(t: Tracer, tup: Any) -> Any:
 
 @handles(np.column_stack)
 def _column_stack(t: Tracer, tup: Any) -> Any:
-    parts = [insert_axes(t, x, [1]) if x.ndim == 1 else x for x in _parts(t, tup)]
+    columns = {0: [0, 1], 1: [1]}
+    parts = [insert_axes(t, x, columns.get(x.ndim, [])) for x in _parts(t, tup)]
     return joined(t, parts, 1)
 
 

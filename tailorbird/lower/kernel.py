@@ -58,12 +58,14 @@ class Buffer:
 
 
 def c_strides(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """Element strides of a C-contiguous array."""
+    """Element strides of a C-contiguous array; an axis that is empty steps as one of one element,
+    so that a stride of 0 always means that the same element is seen again.
+    """
     strides: list[Dim] = []
     step: Dim = 1
     for d in reversed(shape):
         strides.append(step)
-        step = step * d
+        step = step if d == 0 else step * d
     return tuple(reversed(strides))
 
 
