@@ -56,6 +56,11 @@ class Tailored:
 
         return explain(self, args, kwargs)
 
+    # What `inspect` looks for in functions.
+    __code__ = property(lambda self: self.__wrapped__.__code__)
+    __defaults__ = property(lambda self: self.__wrapped__.__defaults__)
+    __kwdefaults__ = property(lambda self: self.__wrapped__.__kwdefaults__)
+
     def __repr__(self) -> str:
         return f"<tailored {_name(self.__wrapped__)}>"
 

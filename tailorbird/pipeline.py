@@ -98,19 +98,15 @@ def _lower(work: Work) -> None:
 
 
 def _emit(work: Work) -> None:
-    at = {name: place for place, name in enumerate(work.names)}
     sources = work.captured.sources
-    statics = []
-    if is_direct(work.captured, work.names):
-        work.places = [at[s.root[1]] for s in sources]
-        statics = [(at[s.root[1]], wanted) for s, wanted in work.captured.statics]
-    else:
-        work.places = list(range(len(sources)))
+    work.places = list(range(len(sources)))
+    if is_direct(work.captured):
+        work.places = [work.names.index(s.root[1]) for s in sources]
     library = blas.blas()
     bits = library.int_bits if library is not None else 64
     wide = target.host().vector_bytes == 64
     emitter = EntryEmitter(work.program, work.leaves, work.places, wide, bits)
-    work.ir, work.context = emitter.emit(statics)
+    work.ir, work.context = emitter.emit([])
 
 
 def _assemble(work: Work) -> None:

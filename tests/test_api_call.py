@@ -9,6 +9,7 @@ import functools
 import gc
 import inspect
 import pickle
+import types
 import weakref
 
 import numpy as np
@@ -307,6 +308,10 @@ def helper(x):
     return x + 1
 
 
+def uses_module(x):
+    return xp.sin(x)  # noqa: F821 - set by the test
+
+
 def uses_globals(x):
     return helper(x * SCALE) + OFFSET
 
@@ -326,6 +331,38 @@ def test_globals_that_change_are_seen(monkeypatch):
     monkeypatch.setitem(here, "helper", lambda x: x - 1)
     assert is_same(tailored(X), X * 2.5 - 1 + 7.0)
     assert is_same(tailored(X), X * 2.5 - 1 + 7.0)
+
+
+def test_modules_that_change_are_seen(monkeypatch):
+    monkeypatch.setitem(globals(), "xp", np)
+    tailored = native(uses_module)
+    assert answers(tailored, X)
+    assert answers(tailored, X)
+    monkeypatch.setitem(globals(), "xp", types.SimpleNamespace(sin=np.cos))
+    assert is_same(tailored(X), np.cos(X))
+    monkeypatch.setitem(globals(), "xp", np)
+    assert answers(tailored, X)
+
+
+def test_methods_that_are_hidden_or_replaced_are_seen(monkeypatch):
+    class Base:
+        def act(self, x):
+            return x * 2
+
+    class Model(Base):
+        def step(self, x):
+            return self.act(x) + 1
+
+    tailored = native(Model.step)
+    one, other = Model(), Model()
+    assert answers(tailored, one, X)
+    one.act = lambda x: x * 5
+    assert is_same(tailored(one, X), X * 5 + 1)
+    assert is_same(tailored(other, X), X * 2 + 1)
+    monkeypatch.setattr(Base, "act", lambda self, x: x * 7)
+    assert is_same(tailored(other, X), X * 7 + 1)
+    monkeypatch.setattr(Model, "act", lambda self, x: x * 9, raising=False)
+    assert is_same(tailored(other, X), X * 9 + 1)
 
 
 def test_a_helper_redefined_with_the_same_text_stays_native(monkeypatch):
@@ -377,6 +414,10 @@ def test_recursion_stays_right():
 # Identity
 
 
+async def waits(x):
+    return x
+
+
 def test_what_wraps_copies_is_kept():
     tailored = native(plain_two)
     assert tailored.__wrapped__ is plain_two
@@ -387,6 +428,10 @@ def test_what_wraps_copies_is_kept():
     assert inspect.signature(layer().forward) == inspect.signature(lambda x: x)
     assert callable(tailored)
     assert repr(tailored) == "<tailored plain_two>"
+    assert tailored.__code__ is plain_two.__code__
+    assert inspect.getsource(tailored) == inspect.getsource(plain_two)
+    assert inspect.iscoroutinefunction(tb.tailor(waits))
+    assert not inspect.iscoroutinefunction(tailored)
     tailored.note = "mine"
     assert tailored.note == "mine"
 

@@ -66,9 +66,7 @@ def _lift(t: Tracer, source: Source, live: Any) -> Any:
         t.refuse("subclass", name=str(source), type=kind.__name__)
     if isinstance(live, np.generic):
         return _numpy_scalar(t, source, live)
-    if isinstance(live, ModuleType):
-        return live
-    if isinstance(live, STATIC):
+    if isinstance(live, (ModuleType, *STATIC)):
         t.statics[source] = live
         return live
     if is_tailored(live):

@@ -135,8 +135,7 @@ def _of_object(t: Tracer, x: Obj, name: str) -> Any:
     if isinstance(found, FunctionType | staticmethod | classmethod):
         return _method_of(t, x, name, found)
     if is_tailored(found):
-        source = x.source.ask("type").attr("__dict__").item(name)
-        return Bound(lift(t, source, found), x)
+        return Bound(lift(t, x.source.attr(name).attr("__func__"), found), x)
     is_field = isinstance(x.live, tuple) and name in getattr(kind, "_fields", ())
     if isinstance(found, MemberDescriptorType) or is_field:
         return _slot(t, x, name)
@@ -163,9 +162,10 @@ def _property(t: Tracer, x: Obj, name: str, found: property) -> Any:
 
 
 def _method_of(t: Tracer, x: Obj, name: str, found: Any) -> Any:
-    source = x.source.ask("type").attr(name)
+    """Found through the object itself, for an attribute of its own may come to hide the method."""
+    source = x.source.attr(name)
     if isinstance(found, FunctionType):
-        return Bound(lift(t, source, found), x)
+        return Bound(lift(t, source.attr("__func__"), found), x)
     if isinstance(found, staticmethod):
         return lift(t, source, found.__func__)
     return Bound(lift(t, source.attr("__func__"), found.__func__), type(x.live))

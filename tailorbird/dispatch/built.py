@@ -11,12 +11,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tailorbird.dispatch.fetch import MOST_LEAVES, fetched_entry, place_of
 from tailorbird.dispatch.found import found_entry
 from tailorbird.dispatch.object import Entry
 from tailorbird.dispatch.race import PLAIN, Heat
-from tailorbird.dispatch.trampoline import Finder, is_direct, is_flat, make_finder, rebuild
+from tailorbird.dispatch.trampoline import (
+    BY_VALUE,
+    Finder,
+    is_direct,
+    is_flat,
+    make_finder,
+    rebuild,
+)
 from tailorbird.dispatch.variant import Variant, native_callable
 from tailorbird.reasons import Why
+
+PASSING = frozenset(("numpy_raises", "overlap", "budget"))  # depend on sizes or values of one call
 
 
 @dataclass(eq=False)
@@ -51,18 +61,29 @@ def _identical(a: Sequence[Any], b: Sequence[Any]) -> bool:
 
 def make_built(variant: Variant, captured: Any, function: Any, names: Sequence[str]) -> Built:
     """The entries of a variant over the parameters of its function."""
-    direct = is_direct(captured, names)
+    direct = is_direct(captured)
     finder = make_finder(captured, function, names, direct)
     flat = is_flat(captured.graph.results)
     shape = None if flat else functools.partial(rebuild, captured.graph)
 
-    # Native code compares statics by identity; texts may be equal without being the same.
-    texts = any(isinstance(x, (str, bytes)) for _, x in captured.statics)
+    def place(source: Any) -> Any:
+        return place_of(source, function, names, captured.constants)
+
+    checks = [(place(source), wanted) for source, wanted in captured.statics]
+    leaves = None if direct else [place(source) for source in captured.sources]
+    native_way = None not in [*(p for p, _ in checks), *(leaves or ())]
+    native_way = native_way and len(captured.sources) <= MOST_LEAVES
+    # Native code compares by identity; texts may be equal without being the same.
+    by_value = any(isinstance(x, BY_VALUE) for _, x in captured.statics)
 
     def entries(words: Any) -> list[Entry]:
         native = variant.entry(words)
-        looking = [found_entry(finder, len(names), native, shape)] if texts or not direct else []
-        return [native, *looking] if direct else looking
+        if native_way and direct and flat and not checks:
+            return [native]
+        found = [fetched_entry(checks, leaves, native, shape)] if native_way else []
+        if by_value or not native_way:
+            found.append(found_entry(finder, len(names), native, shape))
+        return found
 
     forced = native_callable(len(names), entries(variant.open))
     return Built(variant, captured, finder, entries(variant.words), forced)
@@ -93,8 +114,9 @@ class Seen:
 class Record:
     """What is known about one key.
 
-    `why` stands when such calls stay plain for good, `missed` when the last attempt at one more
-    variant was refused. `ticket` is the worker's generation while a build is under way.
+    `why` stands when such calls stay plain, `missed` when the last attempt at one more variant was
+    refused. `ticket` is the worker's generation while a build is under way, `visits` counts the
+    calls that asked while there was no variant.
     """
 
     built: list[Built] = field(default_factory=list)
@@ -102,10 +124,22 @@ class Record:
     missed: Why | None = None
     ticket: int = 0
     attempts: int = 0
+    visits: int = 0
     plain: dict[int, Seen] = field(default_factory=dict)
 
+    def wants_a_build(self) -> bool:
+        """Whether nothing is built yet and it is time to try: at once, and after a refusal that
+        may pass with this call at the 1st, 2nd, 4th, 8th ... visit.
+        """
+        if self.built:
+            return False
+        self.visits += 1
+        if self.why is None:
+            return True
+        return self.why.code in PASSING and self.visits & (self.visits - 1) == 0
+
     def refuse(self, reason: Why) -> None:
-        """Keeps a reason: for good where there is no variant at all."""
+        """Keeps a reason."""
         if self.built:
             self.missed = reason
         else:

@@ -32,7 +32,7 @@ def key_of(x: Any) -> Hashable:
     if kind is np.ndarray:
         return ("array", x.dtype, x.ndim, layout(x), x.flags.writeable, x.flags.aligned)
     if kind in (float, int, complex):
-        return kind
+        return ("number", kind)
     if isinstance(x, np.generic):
         return ("scalar", x.dtype)
     if kind in (tuple, list):
@@ -41,7 +41,7 @@ def key_of(x: Any) -> Hashable:
         return (kind, tuple((_name(k), key_of(v)) for k, v in x.items()))
     if kind in (bool, str, bytes, type(None), type, np.dtype, slice):
         return (kind, str(x))
-    return kind  # what the graph relies on inside an object is checked by the variant
+    return ("object", kind)  # what the graph relies on inside of it is checked by the variant
 
 
 def _name(key: Any) -> Hashable:

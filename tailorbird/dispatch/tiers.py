@@ -8,7 +8,7 @@ Invariants:
   for exceptions, and whenever anything here goes wrong.
 - A call waits for a compiler only where that was asked for (`background=False`, `warm`).
 - Building happens once for a key, and again when guards miss, up to a limit that native answers
-  raise; a refusal is kept with its reason and not tried again.
+  raise; a refusal is kept with its reason, and only one that may pass is tried again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 from tailorbird import events, knobs
 from tailorbird.assemble import memory
 from tailorbird.dispatch import object as callables
-from tailorbird.dispatch.built import Built, Record, Seen, make_built
+from tailorbird.dispatch.built import PASSING, Built, Record, Seen, make_built
 from tailorbird.dispatch.race import NATIVE, PLAIN, Heat
 from tailorbird.dispatch.signature import bucket, elements, key_of
 from tailorbird.dispatch.trampoline import make_binder
@@ -134,7 +134,7 @@ class Tiers:
             return self.function(*args, **kwargs)
         call = Call(args, kwargs, values, binding)
         record = self.record_of(values)
-        if not record.built and record.why is None:
+        if record.wants_a_build():
             self.request(record, values, obj)
         result = self.try_built(record, call)
         if result is MISS and self.may_build_more(record) and self.request(record, values, obj):
@@ -282,6 +282,7 @@ class Tiers:
             self.built.remove(record.built.pop(-1 if self.race else 0))
         for found in (record.built, self.built):
             found.insert(0 if self.race else len(found), built)
+        record.why = None
         if self.inner is not None:
             entries = [e for b in self.built for e in b.entries]
             self.inner = native_callable(len(self.names), entries)
@@ -296,7 +297,8 @@ class Tiers:
         if self.is_pending(record):
             WORKER.wait(PATIENCE)
         built, problem = self.fitting(record, values)
-        if built is None and record.why is None and record.attempts < MOST_VARIANTS:
+        passing = record.why is None or record.why.code in PASSING
+        if built is None and passing and record.attempts < MOST_VARIANTS:
             with knobs.scope(background=False):
                 self.request(record, values, obj)
             built, problem = self.fitting(record, values)

@@ -24,7 +24,7 @@ Finder = Callable[..., tuple[Any, ...] | None]
 BY_VALUE = (str, int, float, bytes, tuple)
 MISSING = "AttributeError, KeyError, IndexError, TypeError, ValueError"
 QUESTIONS = {"type": "type", "len": "len", "keys": "tuple"}
-MARKS = {
+MARKS: dict[Any, str] = {
     inspect.Parameter.VAR_POSITIONAL: "*",
     inspect.Parameter.VAR_KEYWORD: "**",
 }
@@ -120,12 +120,9 @@ class _Writer:
         return f"{kind} and {self.path(source)} == {self.name(wanted)}"
 
 
-def is_direct(captured: Any, names: Sequence[str]) -> bool:
-    """Whether leaves and statics are parameters as they come, and results need no rebuilding."""
-    sources = [*captured.sources, *(s for s, _ in captured.statics)]
-    if any(s.root[0] != "arg" or s.steps or s.root[1] not in names for s in sources):
-        return False
-    return is_flat(captured.graph.results)
+def is_direct(captured: Any) -> bool:
+    """Whether all inputs of a graph are parameters as they come."""
+    return all(s.root[0] == "arg" and not s.steps for s in captured.sources)
 
 
 def is_flat(results: Any) -> bool:
@@ -138,8 +135,7 @@ def is_flat(results: Any) -> bool:
 def make_finder(captured: Any, function: Any, names: Sequence[str], direct: bool) -> Finder:
     """A function from the values of the parameters to what native code takes, or None.
 
-    That is the leaves, or for a direct variant the parameters themselves, static ones as they were
-    captured.
+    That is the leaves, or for a direct variant the parameters themselves.
     """
     writer = _Writer(function, captured.constants)
     for source, wanted in captured.statics:
@@ -148,11 +144,7 @@ def make_finder(captured: Any, function: Any, names: Sequence[str], direct: bool
         for source in captured.sources:
             writer.expect(source)
     tests = [writer.test(source, wanted) for source, wanted in captured.statics]
-    if direct:
-        fixed = {source.root[1]: writer.name(wanted) for source, wanted in captured.statics}
-        found = [fixed.get(n, f"a_{n}") for n in names]
-    else:
-        found = [writer.path(s) for s in captured.sources]
+    found = [f"a_{n}" for n in names] if direct else [writer.path(s) for s in captured.sources]
     lines = [f"def find({', '.join(f'a_{n}' for n in names)}):", "  try:"]
     if tests:
         lines.append(f"    if not ({' and '.join(tests)}): return None")
