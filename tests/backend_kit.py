@@ -92,7 +92,7 @@ def sized_type(x: Any) -> Type:
 
 
 def graph_of(make: Callable[..., Any], arguments: Sequence[Any]) -> Graph:
-    """A graph by hand: `make(add, *parameters)` returns the results; `add(op, *operands, **attrs)`."""
+    """A graph by hand: `make(add, *parameters)` gives results, `add(op, *operands)` a node."""
     parameters = [Value(sized_type(x), name=f"x{k}") for k, x in enumerate(arguments)]
     graph = Graph("test", parameters)
 

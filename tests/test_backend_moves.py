@@ -200,7 +200,7 @@ def test_layouts(name, lay):
     check(name, "f64", lay)
 
 
-@pytest.mark.parametrize("short", LONG)
+@pytest.mark.parametrize("short", ("b1", "u8", "i16", "f32", "c64", "c128"))
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_dtypes(name, short):
     check(name, short, "C")

@@ -141,6 +141,10 @@ class NestEmitter(Values):
             else:
                 self.stage_across_lanes(stage)
 
+    def compute_first(self, stage: Stage, lane: int) -> None:
+        for x in stage.first:
+            self.value(x, lane)
+
     # -- sums in blocks
 
     def blocked_loops(
@@ -216,6 +220,7 @@ class NestEmitter(Values):
 
         def body() -> None:
             for lane in lanes:
+                self.compute_first(stage, lane)
                 for fold in stage.folds:
                     a = sums[fold.cell.name, lane]
                     self.take(fold, a, lane, None)
@@ -272,6 +277,7 @@ class NestEmitter(Values):
 
         def body(lanes: list[int]) -> None:
             for k, lane in enumerate(lanes):
+                self.compute_first(stage, lane)
                 for fold in stage.folds:
                     self.take(fold, sums[fold.cell.name][k], lane, self.masks.get(lane))
                 self.store_all(stage.stores, lane)

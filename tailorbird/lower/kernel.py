@@ -179,13 +179,14 @@ class Fold:
 
 @dataclass(slots=True)
 class Stage:
-    """First `head` stores, once a row; then loops over the nest's inner axes with `stores` and
-    `folds` at every point.
+    """`head` stores, once a row; then loops over the nest's inner axes, with `folds` and `stores`
+    at every point. `first` is computed there before them: long expressions piece by piece.
     """
 
     head: list[Store] = field(default_factory=list)
     stores: list[Store] = field(default_factory=list)
     folds: list[Fold] = field(default_factory=list)
+    first: list[Ex] = field(default_factory=list)
 
     @property
     def loops(self) -> bool:

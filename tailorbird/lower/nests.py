@@ -151,9 +151,12 @@ class _GroupNest:
     def store(self, member: Value) -> None:
         index = self.group.index[member]
         value = self.inliners[self.level].at(member, index)
+        stage = self.stages[self.level]
+        if not self.group.rows and self.group.domain and member not in self.needed:
+            stage.first += value
+            return
         at = flat(index, self.buffer_of(member).strides)
         store = Store(self.buffer_of(member), at, value)
-        stage = self.stages[self.level]
         inner = self.group.rows is None or index == self.group.axes
         if inner and self.group.domain:
             stage.stores.append(store)

@@ -188,7 +188,9 @@ class _Lowerer:
         )
 
     def needed(self, group: Group) -> set[Value]:
-        """Members that must reach memory: all but reductions read only inside their own group."""
+        """Members that must reach memory: what other steps read; of a group with rows all maps, and
+        of one that folds everything all folds.
+        """
         inside = set(group.members)
         outside = set(leaves(self.graph.results)) | set(self.graph.finals.values())
         for step in self.plan.steps:
@@ -196,9 +198,8 @@ class _Lowerer:
                 outside |= _reachable(step.node, self.plan.stored)
             elif step is not group:
                 outside |= step.reads
-        if not group.rows:
-            return inside
-        return {m for m in inside if m in outside or m.node is None or m.node.op not in _FOLDS}
+        maps = {m for m in inside if m.node is None or m.node.op not in _FOLDS}
+        return (inside & outside) | (maps if group.rows else inside - maps)
 
     def single(self, step: Single) -> None:
         node = step.node

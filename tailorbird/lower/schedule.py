@@ -45,6 +45,7 @@ def expressions(nest: Nest) -> list[Ex]:
     """Every distinct expression of a nest, operands before users."""
     roots: list[Ex] = []
     for stage in nest.stages:
+        roots += stage.first
         for store in [*stage.head, *stage.stores]:
             roots += store.value
         for fold in stage.folds:

@@ -76,11 +76,11 @@ class _Memory:
 
     def note_nest(self, k: int, nest: Nest) -> None:
         for number, stage in enumerate(nest.stages):
-            folded = [fold.value for fold in stage.folds]
+            folded = [*stage.first, *(fold.value for fold in stage.folds)]
             folded += [fold.position for fold in stage.folds if fold.position is not None]
             for place, stores, more in ((0, stage.head, []), (1, stage.stores, folded)):
                 where = (number, place)
-                roots = [x for store in stores for x in store.value] + more
+                roots = [*more, *(x for store in stores for x in store.value)]
                 for x in expressions_of(roots):
                     if isinstance(x, Load):
                         at = None if x.computed else x.at
