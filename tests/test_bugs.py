@@ -112,3 +112,18 @@ def test_column_stack_of_arrays_of_rank_0():
 
 def test_ascontiguousarray_has_an_axis():
     agrees(lambda x: np.square(np.ascontiguousarray(x)), (np.array(2.5),), (np.array(-1.0),))
+
+
+def test_shapes_are_compared_item_by_item():
+    def by_shape(x, y):
+        assert x.shape == y.shape or x.shape != [*y.shape]
+        if x.shape == y.shape:
+            return x + y
+        return x - 1 if x.shape < (4, 9) else x - 2
+
+    def by_constant(x):
+        return x + 1 if (x.shape, 2) == ((5,), 2) else x - 1
+
+    five, six = np.ones(5), np.ones(6)
+    agrees(by_shape, (five, five), (six, six), (five, np.ones(1)), (np.ones(3), np.ones(1)))
+    agrees(by_constant, (five,), (six,), (np.ones((5, 1)),))

@@ -94,7 +94,24 @@ def binary(t: Tracer, name: str, a: Any, b: Any) -> Any:
         return _on_data(t, name, a, b)
     if isinstance(a, Expr) or isinstance(b, Expr):
         return _on_integers(t, name, a, b)
+    if name in COMPARISONS and not (is_static(a) and is_static(b)):
+        return _compare_containers(t, name, a, b)
     return concretely(t, PYTHON[name], a, b)
+
+
+def _compare_containers(t: Tracer, name: str, a: Any, b: Any) -> Any:
+    """`a op b` where sizes or data stand in tuples or lists: decided by the first that differ."""
+    if not isinstance(a, (tuple, list)) or type(a) is not type(b):
+        if name in ("equal", "not_equal") and {type(a), type(b)} == {tuple, list}:
+            return name == "not_equal"
+        kinds = f"{type(a).__name__} and {type(b).__name__}"
+        t.refuse("unsupported_type", name=f"an operand of {name}", type=kinds)
+    if name in ("equal", "not_equal") and len(a) != len(b):
+        return name == "not_equal"
+    for x, y in zip(a, b):
+        if not truth(t, binary(t, "equal", x, y), "items of sequences that are compared"):
+            return name == "not_equal" if name in ("equal", "not_equal") else binary(t, name, x, y)
+    return concretely(t, PYTHON[name], len(a), len(b))
 
 
 def unary(t: Tracer, name: str, x: Any) -> Any:
