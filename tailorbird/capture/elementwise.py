@@ -52,14 +52,19 @@ def _meets_floats(t: Tracer, x: Operand, dtype: np.dtype) -> Operand:
     huge = type(x) is int and abs(x) >= 2**63
     if LEGACY and huge:
         t.refuse("promotion", name=f"{x}, which NumPy 1.26 makes an object")
-    if LEGACY and dtype in (np.float32, np.complex64) and type_of(x).dtype.kind in "fc":
+    if LEGACY and dtype in (np.float32, np.complex64):
         _fits_single(t, x)
     return float(x) if huge else x  # type: ignore[arg-type]
 
 
 def _fits_single(t: Tracer, x: Operand) -> None:
-    """NumPy 1.26 computes in float64 when a Python float is beyond float32."""
-    if isinstance(x, Value):
+    """NumPy 1.26 computes in float64 when a Python float is beyond float32, or an int beyond the
+    16 bits that a float32 holds exactly.
+    """
+    if isinstance(x, (int, Expr)):
+        if not (t.at_least(x, -(2**15)) and t.at_least(2**16 - 1, x)):
+            t.refuse("promotion", name=f"float32 and {x}")
+    elif isinstance(x, Value):
         size = t.emit("absolute", [x], None, WEAK_FLOAT)
         room = t.emit("subtract", [LARGEST_SINGLE, size], None, WEAK_FLOAT)
         t.check(room, ">=")
