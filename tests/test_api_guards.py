@@ -12,6 +12,7 @@ from api_kit import answers, hits, is_same, native, plainly
 from tailorbird import events
 from tailorbird.dispatch.variant import Variant
 
+NUMPY2 = np.lib.NumpyVersion(np.__version__) >= "2.0.0"
 BASE = np.linspace(-3.0, 4.0, 24)
 X = BASE.reshape(4, 6)
 
@@ -160,8 +161,9 @@ def test_a_python_int_is_not_a_constant():
 def test_ints_beyond_64_bits_are_plain():
     tailored = native(mixed)
     assert not answers(tailored, X, 2**70)
-    with pytest.raises(OverflowError):
-        tailored(np.arange(3), 2**70)
+    if NUMPY2:
+        with pytest.raises(OverflowError):
+            tailored(np.arange(3), 2**70)
 
 
 # What is not understood runs plain
@@ -195,7 +197,7 @@ STRANGE = {
 }
 PLAIN = {
     **STRANGE,
-    "matrix": lambda: np.asmatrix(X),
+    "matrix": lambda: X.view(np.matrix),
     "masked": lambda: np.ma.masked_greater(X, 1.0),
     "long double": lambda: X.astype(np.longdouble),
     "clong double": lambda: X.astype(np.clongdouble),
@@ -417,9 +419,9 @@ ERRORS = [
     (bad_index, (X, 4)),
     (bad_index, (X, -5)),
     (first_of_none, (X[:0],)),
-    (mismatch, (np.arange(3, dtype=np.uint8), 300)),
     (mismatch, (X, "text")),
     (mismatch, (X, None)),
+    *([(mismatch, (np.arange(3, dtype=np.uint8), 300))] if NUMPY2 else []),
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from pathlib import Path
 
+import numpy as np
 import pytest
 from api_kit import answers, is_same, native, plainly
 from spec_kit import bless as rewrite_blocks
@@ -28,6 +29,8 @@ def name_of(case):
 
 @pytest.mark.parametrize("file", SPECS, ids=lambda file: file.stem)
 def test_stages_give_what_the_spec_says(file, bless):
+    if np.lib.NumpyVersion(np.__version__) < "2.0.0":
+        pytest.skip("the texts are those of NumPy 2; 1.26 adds checks of values")
     changes = []
     for case in read_cases(file):
         texts = texts_of(*load(case))
