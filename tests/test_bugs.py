@@ -127,3 +127,52 @@ def test_shapes_are_compared_item_by_item():
     five, six = np.ones(5), np.ones(6)
     agrees(by_shape, (five, five), (six, six), (five, np.ones(1)), (np.ones(3), np.ones(1)))
     agrees(by_constant, (five,), (six,), (np.ones((5, 1)),))
+
+
+def test_sizes_that_are_equal_because_something_divides():
+    def pooled(x):
+        h, w = x.shape
+        return x.reshape(h // 2, 2, w // 2, 2).max(axis=(1, 3))
+
+    def interleaved(a, b):
+        out = np.empty(a.size + b.size)
+        out[::2], out[1::2] = a, b
+        return out
+
+    def haar(x):
+        even, odd = x[::2], x[1::2]
+        return np.concatenate([even + odd, even - odd])
+
+    def butterfly(x):
+        half = len(x) // 2
+        return np.concatenate([x[:half] + x[half:], x[:half] - x[half:]])
+
+    def heads(x, w, n=2):
+        size, depth = x.shape
+        parts = [p.reshape(size, n, depth // n) for p in np.split(x @ w, 3, axis=-1)]
+        return parts[0] + parts[1] * parts[2]
+
+    def rows(*shape):
+        return np.arange(float(np.prod(shape))).reshape(shape)
+
+    agrees(pooled, (rows(4, 6),), (rows(2, 8),), (rows(3, 8),), (rows(0, 2),))
+    agrees(interleaved, (rows(4), rows(4)), (rows(3), rows(3)), (rows(3), rows(2)))
+    agrees(interleaved, (rows(6), rows(5)), (rows(1), rows(0)), (rows(0), rows(0)))
+    for function in (haar, butterfly):
+        agrees(function, (rows(6),), (rows(8),), (rows(7),), (rows(2),))
+    agrees(heads, (rows(4, 6), rows(6, 18)), (rows(5, 4), rows(4, 12)), (rows(5, 3), rows(3, 9)))
+
+
+def test_masked_stores_of_bytes_stay_inside():
+    """LLVM keeps the bits of a mask above its lanes, and takes them for lanes after a call."""
+
+    def compared(x, out):
+        np.less_equal(0.5, (x * x) // (x / x), out=out)
+
+    with knobs.scope(race=False, cache=False):
+        tailored = tb.tailor(compared, background=False)
+        for n in range(1, 40):
+            memory = np.full(n + 8, 7, np.uint8)
+            tailored(np.ones(n), memory[:n].view(bool))
+            assert memory.tolist() == [1] * n + [7] * 8
+    assert tailored.variants

@@ -16,7 +16,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import gcd
 
-from tailorbird.ir.expr import Dim, Expr, Sym, apply, divide_exactly, evaluate, substitute
+from tailorbird.ir.expr import (
+    Dim,
+    Expr,
+    Sym,
+    apply,
+    divide_exactly,
+    evaluate,
+    replace_product,
+    substitute,
+)
 from tailorbird.ir.node import Guard
 
 NEVER_NEGATIVE = frozenset(("size", "fresh"))
@@ -84,7 +93,10 @@ class Assumptions:
             if not self._apart(difference):
                 self.guards[Guard("!=", difference)] = None
             return False
-        return True if self._solve(difference) else None
+        if self._solve(difference):
+            return True
+        self._divide(difference)
+        return True if self.canon(a) == self.canon(b) else None
 
     def agrees(self, a: Dim, b: Dim) -> bool | None:
         """Is a == b? Like `equal`, but an equality that no symbol solves is guarded as it is."""
@@ -126,11 +138,8 @@ class Assumptions:
 
     def quotient(self, total: Dim, part: Dim) -> Dim:
         """total // part, which has no remainder: under a guard. Times part it is total again."""
-        self.guards[Guard("==", apply("mod", total, part))] = None
-        result = apply("floordiv", total, part)
-        self.quotients[result] = (total, part)
-        self._canonical.clear()
-        return result
+        self._leaves(total, part, 0)
+        return apply("floordiv", total, part)
 
     # the end
 
@@ -171,8 +180,8 @@ class Assumptions:
                 return x
             made = substitute(quotient, self.solved)
             if isinstance(made, Expr):
-                parts = made * substitute(part, self.solved)
-                x = _replace_product(x, parts, substitute(total, self.solved))
+                whole, divisor = (substitute(d, self.solved) for d in (total, part))
+                x = replace_product(_in_quotients(x, made, whole, divisor), made * divisor, whole)
         return x
 
     # proofs
@@ -241,6 +250,40 @@ class Assumptions:
                 return True
         return False
 
+    def _divide(self, difference: Dim) -> None:
+        """Guards the remainders of its quotients as seen, and solves what is left of it."""
+        assert isinstance(difference, Expr)
+        for sym in sorted(difference.symbols(), key=str):
+            remainder = self.hint(apply("mod", *sym.args)) if sym.name == "floordiv" else None
+            if remainder is not None:
+                total, part = sym.args
+                self._leaves(total, part, remainder)
+                difference = difference * part
+        reduced = self.canon(difference)
+        if isinstance(reduced, Expr):
+            self._solve(self._without_common(reduced))
+
+    def _leaves(self, total: Dim, part: Dim, remainder: int) -> None:
+        """Guards that total % part is the remainder; a quotient times part is then without it."""
+        if isinstance(part, int) and isinstance(total, Expr):
+            constant = dict(total.terms).get((), 0)
+            total, remainder = total - constant, (remainder - constant) % part
+        rest = apply("mod", total, part) - remainder
+        if not isinstance(rest, int):
+            self.guards[Guard("==", rest)] = None
+        self.quotients[apply("floordiv", total, part)] = (total - remainder, part)
+        self._canonical.clear()
+
+    def _without_common(self, x: Expr) -> Dim:
+        """x divided by the sizes that every term has, where they are not zero, under a guard."""
+        shared = set.intersection(*(set(monomial) for monomial, _ in x.terms))
+        result: Dim = x
+        for sym in sorted(shared, key=str):
+            size = Expr((((sym,), 1),))
+            if sym.kind in ("size", "int") and self.hint(size) and self.holds(size - 1):
+                result = divide_exactly(result, size) or result
+        return result
+
     def _replace(self, sym: Sym, value: Dim) -> None:
         step = {sym: value}
         self.solved = {s: substitute(v, step) for s, v in self.solved.items()}
@@ -252,18 +295,23 @@ class Assumptions:
             self.facts.append(value)
 
 
-def _replace_product(x: Expr, product: Dim, total: Dim) -> Dim:
-    """x with every multiple of a one-term product replaced by the same multiple of the total."""
-    if isinstance(product, int) or len(product.terms) != 1:
+def _in_quotients(x: Expr, quotient: Expr, total: Dim, part: Dim) -> Dim:
+    """x with `(total + c) // part`, and a total beside its quotient, in terms of the quotient."""
+    if not isinstance(part, int) or isinstance(total, int):
         return x
-    result: Dim = 0
-    for monomial, coefficient in x.terms:
-        term: Dim = coefficient
-        for sym in monomial:
-            term = term * Expr((((sym,), 1),))
-        times = divide_exactly(term, product)
-        result = result + (term if times is None else times * total)
-    return result
+    steps: dict[Sym, Dim] = {}
+    for (sym, *_), _ in _symbolic(x):
+        more = sym.args[0] - total if sym.name == "floordiv" and sym.args[1] == part else None
+        if isinstance(more, int):
+            steps[sym] = quotient + more // part
+    found = substitute(x, steps)
+    terms = dict(found.terms) if isinstance(found, Expr) else {}
+    first = total.terms[0][0]
+    if quotient.terms[0][0] in terms and terms.get(first) and len(first) == 1:
+        size = Expr(((first, 1),))
+        if isinstance(total - size, int):
+            return found + terms[first] * (quotient * part + (size - total) - size)
+    return found
 
 
 def _symbolic(x: Expr) -> Iterable[tuple[tuple[Sym, ...], int]]:

@@ -179,6 +179,18 @@ def divide_exactly(a: Dim, b: Dim) -> Dim | None:
     return _build(quotient)
 
 
+def replace_product(x: Dim, factors: Dim, total: Dim) -> Dim:
+    """x with every multiple of a one-term product replaced by the same multiple of the total."""
+    if isinstance(x, int) or isinstance(factors, int) or len(factors.terms) != 1:
+        return x
+    result: Dim = 0
+    for monomial, coefficient in x.terms:
+        term = Expr(((monomial, coefficient),)) if monomial else coefficient
+        times = divide_exactly(term, factors)
+        result = result + (term if times is None else times * total)
+    return result
+
+
 def substitute(x: Dim, values: Mapping[Sym, Dim]) -> Dim:
     """x with symbols replaced, inside function arguments too."""
     if isinstance(x, int):

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tailorbird.errors import Refused, VerifyError
-from tailorbird.ir.expr import Dim, Expr, Sym
+from tailorbird.ir.expr import Dim, Expr, Sym, apply, replace_product
 from tailorbird.ir.node import (
     Argument,
     Graph,
@@ -161,6 +161,24 @@ class _Verifier:
         else:
             self.types_are_inferred(node)
 
+    def sizes_agree(self, a: Type, b: Type) -> bool:
+        """Whether types differ only in sizes that are equal because a guard says what divides."""
+        if (a.dtype, a.weak, a.rank) != (b.dtype, b.weak, b.rank):
+            return False
+        return all(self._by_division(x - y) == 0 for x, y in zip(a.shape, b.shape))
+
+    def _by_division(self, x: Dim) -> Dim:
+        """x with `e // k * k` written as `e - r` where a guard says that e % k is r."""
+        for guard in self.graph.guards:
+            if guard.rel != "==" or isinstance(guard.expr, int):
+                continue
+            for sym in sorted(guard.expr.symbols(), key=str):
+                rest = apply("mod", *sym.args) - guard.expr if sym.name == "mod" else None
+                if isinstance(rest, int):
+                    total, part = sym.args
+                    x = replace_product(x, apply("floordiv", total, part) * part, total - rest)
+        return x
+
     def signature_fits(self, node: Node) -> None:
         wanted = SIGNATURES[node.op]
         if not wanted.least <= len(node.inputs) <= wanted.most:
@@ -185,7 +203,8 @@ class _Verifier:
         except (Refused, LookupError, TypeError, ValueError) as error:
             self.fail(f"{node.op} cannot take these operands: {error}", node)
         declared = node.result.type
-        if declared != inferred and not _is_weak_form(node, declared, inferred):
+        same = declared == inferred or self.sizes_agree(declared, inferred)
+        if not same and not _is_weak_form(node, declared, inferred):
             self.fail(f"the type is {declared}, but {node.op} gives {inferred}", node)
 
     def axes_fit(self, node: Node, axes: Sequence[int]) -> None:
