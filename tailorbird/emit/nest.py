@@ -117,7 +117,10 @@ class NestEmitter(Values):
             count = b.splat(b.pure(f"trunc i64 {left} to i32"), "i32", w)
             lanes = ", ".join(f"i32 {k}" for k in range(w))
             return b.pure(f"icmp ult <{w} x i32> <{lanes}>, {count}")
-        ones = b.pure(f"sub i64 {b.pure(f'shl i64 1, {left}')}, 1")
+        # Not (1 << left) - 1: LLVM would subtract in w bits alone and leave the bits above them set,
+        # which it takes for lanes when it widens a store of bytes.
+        all_ones = ("i64", "-1")
+        ones = b.pure(b.intrinsic("llvm.x86.bmi.bzhi.64", "i64", all_ones, ("i64", left)))
         return b.pure(f"bitcast i{w} {b.pure(f'trunc i64 {ones} to i{w}')} to <{w} x i1>")
 
     def inner_loops(self, axes: list[Axis], body: Callable[[], None]) -> None:
