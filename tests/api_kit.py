@@ -90,6 +90,25 @@ def until(condition, seconds=20.0):
         time.sleep(0.005)
 
 
+def settle(tailored, *args, calls=200):
+    """Calls so often that a race is over."""
+    for _ in range(calls):
+        tailored(*args)
+
+
+def slower(monkeypatch, tailored, seconds):
+    """Makes native code slow, and the plain function as it is."""
+    for record in tailored._tiers.records.values():
+        for built in record.built:
+            real = built.forced
+
+            def forced(*values, real=real):
+                time.sleep(seconds)
+                return real(*values)
+
+            monkeypatch.setattr(built, "forced", forced)
+
+
 def in_process(tmp_path, code, **environment):
     """What a program prints, run by a Python of its own; it must end well."""
     script = tmp_path / "program.py"
