@@ -164,7 +164,7 @@ def _behind(function: Callable[..., Any], options: dict[str, Any]) -> tuple[Any,
         tiers = Tiers(function, _build, background, knobs.get("race") and not pinned)
         return tiers, tiers.table()
     kind = type(function).__name__
-    reason = why("unsupported_type", name=_name(function), type=kind)
+    reason = why("not_a_function", name=_name(function), type=kind)
     events.record("refused", _name(function), why=reason)
     rest = ctypes.c_int64(NEVER)
     return Stays(function, reason), callables.Table((), (), function, plain=function, rest=rest)

@@ -47,6 +47,10 @@ REASONS: Mapping[str, tuple[str, str]] = {
         "the source of {name} cannot be read",
         "define it in a file or a notebook cell rather than through exec, or in C",
     ),
+    "not_a_function": (
+        "{name} is a {type}, which is not compiled: only functions written in Python are",
+        "tailor a function of your own that calls it",
+    ),
     "generator": (
         "{name} is a generator or a coroutine",
         "tailor the array function that it calls instead",
@@ -56,28 +60,36 @@ REASONS: Mapping[str, tuple[str, str]] = {
         "move it out of the function; the lines around it are still compiled where possible",
     ),
     "unsupported_call": (
-        "the call of {name} is not understood",
+        "{name} is not understood",
         "write it with NumPy functions, or move it out of the function",
     ),
     "opaque_call": (
         "{name} runs as plain Python between compiled pieces",
-        "nothing is wrong; move it out of the function to compile the rest as one piece",
+        "nothing to do, unless it can move out of the function so that the rest is one piece",
     ),
     "data_dependent_branch": (
-        "the branch on {name} depends on the values in an array",
-        "use np.where, or move the test out of the function",
+        "the branch on {name} depends on array data or on a Python float",
+        "use np.where, or test before the call and pass an int, a bool or a text",
     ),
     "data_dependent_loop": (
         "how often the loop over {name} runs depends on the values in an array",
         "give the loop a length known from shapes and Python numbers",
     ),
+    "long_loop": (
+        "the loop over {name} runs {count} times, and at most {most} are written out",
+        "write it with whole arrays, or tailor the function that is called in it",
+    ),
     "data_dependent_shape": (
         "the shape of {name} depends on the values in an array",
         "use np.where or a mask of 0 and 1 in place of a boolean index",
     ),
+    "unknown_size": (
+        "{name} cannot be settled before the function runs",
+        "a size named k is that of a result of a plain call; make that call outside the function",
+    ),
     "data_dependent_index": (
         "{name} is read at positions that depend on the values in an array",
-        "move the lookup out of the function",
+        "the function runs plain; look up before or after it, and the rest can be compiled",
     ),
     "data_dependent_value": (
         "{name} needs to know a value that is computed from an array",
@@ -107,9 +119,13 @@ REASONS: Mapping[str, tuple[str, str]] = {
         "{name} is written in place",
         "make a new array, for example with np.where or np.concatenate",
     ),
+    "attribute_write": (
+        "{name} is assigned, which changes an object outside the function",
+        "return the new value, and assign it where the function is called",
+    ),
     "numpy_raises": (
-        "NumPy raises {error} here",
-        "the plain function runs, so that the exception is NumPy's own",
+        "this call raises an exception ({error})",
+        "the plain function runs, so that the exception is its own",
     ),
     "promotion": (
         "the type of {name} follows a promotion rule that is not compiled",
@@ -147,11 +163,11 @@ REASONS: Mapping[str, tuple[str, str]] = {
     ),
     "no_blas": (
         "NumPy's BLAS cannot be called directly",
-        "nothing; matrix products go through NumPy",
+        "nothing to do: matrix products go through NumPy",
     ),
     "cache_refused": (
         "a cached object was refused: {detail}",
-        "nothing; it was removed and compiled again",
+        "nothing to do: it was removed and compiled again",
     ),
     # dispatch: this call
     "many_kinds_of_call": (
@@ -164,7 +180,7 @@ REASONS: Mapping[str, tuple[str, str]] = {
     ),
     "guard_missed": (
         "no compiled variant fits this call: {detail}",
-        "nothing; a variant that fits is built if such calls go on",
+        "nothing to do: a variant that fits is built if such calls go on",
     ),
     "overlap": (
         "{name} overlaps in memory with {other}, which is written",
@@ -180,11 +196,11 @@ REASONS: Mapping[str, tuple[str, str]] = {
     ),
     "errstate": (
         "np.errstate or np.seterr is not at its default",
-        "nothing; NumPy itself runs, so that its warnings and errors are as asked",
+        "nothing to do: NumPy itself runs, so that its warnings and errors are as asked",
     ),
     "not_faster": (
         "the compiled variant was not faster ({tailored} against {plain})",
-        "nothing; the plain function is used for calls of this size",
+        "nothing to do: the plain function is used for calls of this size",
     ),
 }
 

@@ -355,7 +355,7 @@ def attribute_write(a):
         (read_unknown_reshape_after_write, "f64[n,m]", "reshape_alias"),
         (mask_write, "f64[n]", "data_dependent_shape"),
         (index_write, "f64[n] i64[m]", "data_dependent_index"),
-        (attribute_write, "f64[n]", "in_place_write"),
+        (attribute_write, "f64[n]", "attribute_write"),
     ],
 )
 def test_writes_that_are_refused(function, spec, code):

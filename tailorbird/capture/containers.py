@@ -117,8 +117,10 @@ def _count(t: Tracer, size: Dim, what: str) -> int:
     if isinstance(size, int):
         return size
     seen = t.assume.hint(size)
-    if seen is None or seen > LONGEST_UNROLLED:
+    if seen is None:
         t.refuse("data_dependent_loop", name=what)
+    if seen > LONGEST_UNROLLED:
+        t.refuse("long_loop", name=what, count=seen, most=LONGEST_UNROLLED)
     return t.concrete(size, what)
 
 

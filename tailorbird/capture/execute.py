@@ -85,7 +85,7 @@ def bind(t: Tracer, target: ast.expr, value: Any, frame: Frame) -> None:
     elif isinstance(target, ast.Starred):
         bind(t, target.value, value, frame)
     else:
-        t.refuse("in_place_write", name=shown(target))
+        t.refuse("attribute_write", name=shown(target))
 
 
 def _unpack(t: Tracer, targets: list[ast.expr], value: Any, frame: Frame) -> None:
@@ -126,7 +126,7 @@ def _augmented(t: Tracer, node: Any, frame: Frame) -> Any:
         else:
             _augment_item(t, name, owner, key, value)
     else:
-        t.refuse("in_place_write", name=shown(target))
+        t.refuse("attribute_write", name=shown(target))
 
 
 def _augment_name(t: Tracer, name: str, node: Any, frame: Frame) -> None:

@@ -299,21 +299,21 @@ class Tracer:
         """Is x >= least? Decided, under a guard if need be."""
         answer = self.assume.holds(x - least)
         if answer is None:
-            self.refuse("data_dependent_shape", name=f"{x} >= {least}")
+            self.refuse("unknown_size", name=f"{x} >= {least}")
         return answer
 
     def same(self, a: Dim, b: Dim) -> bool:
         """Is a == b? Equal sizes are one symbol from here on."""
         answer = self.assume.equal(a, b)
         if answer is None:
-            self.refuse("data_dependent_shape", name=f"{a} == {b}")
+            self.refuse("unknown_size", name=f"{a} == {b}")
         return answer
 
     def equal(self, a: Dim, b: Dim) -> bool:
         """Is a == b, as a question of the program's? Decided, under a guard if need be."""
         answer = self.assume.agrees(a, b)
         if answer is None:
-            self.refuse("data_dependent_shape", name=f"{a} == {b}")
+            self.refuse("unknown_size", name=f"{a} == {b}")
         return answer
 
     # shapes
@@ -350,7 +350,7 @@ class Tracer:
             return b
         x, y = self.assume.hint(a), self.assume.hint(b)
         if x is None or y is None:
-            self.refuse("data_dependent_shape", name=f"{a} and {b}")
+            self.refuse("unknown_size", name=f"whether {a} is {b}")
         if x == y:
             self.same(a, b)
             return a
@@ -367,7 +367,7 @@ class Tracer:
             return exactly
         x, y = self.assume.hint(total), self.assume.hint(part)
         if x is None or y is None:
-            self.refuse("data_dependent_shape", name=f"{total} / {part}")
+            self.refuse("unknown_size", name=f"{total} / {part}")
         if y == 0 or x % y:
             self.raises(f"ValueError: cannot reshape {x} elements into parts of {y}")
         return self.assume.quotient(total, part)
