@@ -68,7 +68,7 @@ def _fits_single(t: Tracer, x: Operand) -> None:
         size = t.emit("absolute", [x], None, WEAK_FLOAT)
         room = t.emit("subtract", [LARGEST_SINGLE, size], None, WEAK_FLOAT)
         t.check(room, ">=")
-    elif abs(complex(x)) > LARGEST_SINGLE:  # type: ignore[arg-type]
+    elif abs(complex(x)) > LARGEST_SINGLE:
         t.refuse("promotion", name=f"float32 and {x}")
 
 
