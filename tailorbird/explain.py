@@ -8,7 +8,11 @@ function.
 from __future__ import annotations
 
 import html
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 from tailorbird.dispatch.race import PLAIN, Heat
@@ -17,12 +21,14 @@ from tailorbird.dispatch.tiers import Tiers
 from tailorbird.dispatch.variant import Variant
 from tailorbird.ir.show import show
 from tailorbird.lower.kernel import Nest
-from tailorbird.lower.program import Gemm, PythonCall
+from tailorbird.lower.steps import Check, Gemm, PythonCall
 from tailorbird.reasons import why
 
 NATIVE_TIER = "native, generic code"
 PLAIN_TIER = "plain"
 SLOWER_TIER = "plain, which is faster here"
+MARGIN = 12  # columns before the text of a decision
+MOST_LISTED = 16  # operations of a kernel that are named one by one
 
 
 @dataclass
@@ -36,8 +42,16 @@ class Explanation:
     graph: str = ""
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, width: int = 0) -> str:
+        """The lines for a terminal; a decision that is wider than `width` goes on below itself."""
         out = [f"{self.function}: {self.tier}"]
-        out += [f"  {what:<9} {text}" for what, text in self._rows()]
+        for what, text in self._rows():
+            parts = textwrap.wrap(text, max(width - MARGIN, 20)) if width else [text]
+            out += [
+                f"  {label:<9} {part}" for label, part in zip_longest([what], parts, fillvalue="")
+            ]
         if self.graph:
             out += ["", *("  " + line for line in self.graph.rstrip().splitlines())]
         return "\n".join(out)
@@ -75,15 +89,15 @@ def explain(tailored: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exp
         found = built.finder(*values)
         assert found is not None, "it fitted a moment ago"
         return _of_variant(name, built.variant, bucket(built.variant.elements(found)))
-    found_out = [record.why or record.missed]
-    if problem:
-        found_out.append(why("guard_missed", detail=problem))
-    return Explanation(name, PLAIN_TIER, [str(r) for r in found_out if r is not None])
+    reasons = [r for r in (record.why, record.missed) if r is not None]
+    if problem or not reasons:
+        reasons.append(why("guard_missed", detail=problem or "a guard does not hold"))
+    return Explanation(name, PLAIN_TIER, [str(r) for r in reasons])
 
 
 def _of_variant(name: str, variant: Variant, size: int | None) -> Explanation:
     """One variant, and the race in the size class of a call, or in all of them."""
-    lines = [_step(step) for step in variant.program.steps]
+    lines = [_step(step) for step in variant.program.steps if not _is_test(step)]
     lines += [("guard", g) for g in variant.guards]
     stages = ", ".join(f"{stage} {ms:.1f}" for stage, ms in variant.milliseconds.items())
     lines.append(("built", f"{sum(variant.milliseconds.values()):.1f} ms ({stages})"))
@@ -98,12 +112,28 @@ def _of_variant(name: str, variant: Variant, size: int | None) -> Explanation:
 
 def _step(step: Any) -> tuple[str, str]:
     if isinstance(step, Nest):
-        return "kernel", f"{' + '.join(step.nodes) or 'copy'}   ({_loops(step)}; {step.schedule})"
+        return "kernel", f"{_operations(step.nodes)}   ({_loops(step)}; {step.schedule})"
     if isinstance(step, Gemm):
         return "blas", f"{step.m} x {step.k} @ {step.k} x {step.n}"
+    if isinstance(step, Check):
+        return "check", "plain Python takes over where a division by zero or the like would raise"
     assert isinstance(step, PythonCall)
     called = step.node.attrs.get("function", f"numpy:{step.node.op}")
     return "call", f"{called}, left to Python"
+
+
+def _is_test(step: Any) -> bool:
+    """Whether a kernel only computes what the check after it looks at."""
+    return isinstance(step, Nest) and bool(step.nodes) and set(step.nodes) == {"check"}
+
+
+def _operations(nodes: Sequence[str]) -> str:
+    """The operations of a kernel; those of a long one are counted."""
+    if len(nodes) <= MOST_LISTED:
+        return " + ".join(nodes) or "copy"
+    return f"{len(nodes)} operations: " + ", ".join(
+        f"{count} {name}" if count > 1 else name for name, count in Counter(nodes).items()
+    )
 
 
 def _loops(nest: Nest) -> str:

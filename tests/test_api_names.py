@@ -5,7 +5,10 @@ from __future__ import annotations
 import types
 
 import numpy as np
+import pytest
 from api_kit import answers, is_same, native
+
+import tailorbird as tb
 
 X = np.linspace(-2.0, 3.0, 12).reshape(3, 4)
 Y = np.linspace(1.0, 2.0, 12).reshape(3, 4)
@@ -82,6 +85,24 @@ def test_a_helper_redefined_with_the_same_text_stays_native(monkeypatch):
         monkeypatch.setitem(globals(), "helper", copied)
         answers(tailored, X)
         assert answers(tailored, X)
+
+
+def test_attributes_of_another_kind_are_seen():
+    class Box:
+        pass
+
+    box = Box()
+    tailored = tb.tailor(lambda box, x: box.w * x, background=False)
+    for w in (X, 3, 2.5, [1.0, 2.0, 3.0, 4.0], X.astype("f"), np.float64(2), X, X[0]):
+        box.w = w
+        for _ in range(12):
+            assert is_same(tailored(box, X), np.multiply(w, X))
+    box.w = "text"
+    with pytest.raises(TypeError):
+        tailored(box, X)
+    del box.w
+    with pytest.raises(AttributeError):
+        tailored(box, X)
 
 
 def test_closures_that_change_are_seen():

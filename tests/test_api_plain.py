@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 import timeit
 import types
 
 import numpy as np
 import pytest
-from api_kit import is_same, native, settle, slower
+from api_kit import hits, is_same, native, settle, slower
 
 import tailorbird as tb
 from tailorbird import events
@@ -139,6 +140,47 @@ def test_what_may_stay_plain_says_why(function):
     assert is_same(tailored(-X), function(-X))
     if not tailored.variants:
         assert tailored.explain(X).reasons
+
+
+class Strange:
+    """Nothing about it can be asked without harm."""
+
+    def __repr__(self):
+        raise RuntimeError("asked for its text")
+
+    __str__ = __eq__ = __len__ = __bool__ = __repr__
+
+    def __hash__(self):
+        return 7
+
+
+def own_kind():
+    loop = [1]
+    loop.append(loop)
+    return [
+        Strange(), {Strange(): 1}, loop, [Strange()], list(range(100_000)),
+        dict.fromkeys(range(400), X), slice(X, X), type("Odd", (), {}), iter([1, 2]), b"bytes",
+        object(), lambda: 1, X.dtype, ...,
+    ]  # fmt: skip
+
+
+def ignores(x, other=None):
+    return x * 2 + 1
+
+
+@pytest.mark.parametrize("other", own_kind(), ids=lambda x: type(x).__name__)
+def test_arguments_of_any_kind(other):
+    for tailored in (native(ignores), tb.tailor(ignores, background=False)):
+        for _ in range(20):
+            assert is_same(tailored(X, other), ignores(X, other))
+        assert hits(tailored)
+
+
+def test_a_long_list_of_arrays_does_not_stall():
+    tailored = tb.tailor(lambda xs: sum(xs), background=False)
+    start = time.perf_counter()
+    assert is_same(tailored([X] * 20_000), sum([X] * 20_000))
+    assert time.perf_counter() - start < 5
 
 
 def test_the_switch_for_plain(monkeypatch):

@@ -12,6 +12,12 @@ from typing import Any
 
 import numpy as np
 
+NUMBERS = (float, int, complex)
+CONTAINERS = (tuple, list, dict)
+PLAIN_DATA = (bool, str, bytes, type(None))
+LONGEST = 256  # containers that are longer, or lie deeper, are not looked into
+DEEPEST = 8
+
 
 def layout(array: np.ndarray) -> str:
     """`C`, `F`, or `S` and the axis of unit stride (`-` when there is none)."""
@@ -26,37 +32,48 @@ def layout(array: np.ndarray) -> str:
     return "S-"
 
 
-def key_of(x: Any) -> Hashable:
-    """The part of a call's key that one argument makes."""
+def key_of(x: Any, depth: int = 0) -> Hashable:
+    """The part of a call's key that one argument makes. It runs no code of the caller's."""
     kind = type(x)
     if kind is np.ndarray:
         return ("array", x.dtype, x.ndim, layout(x), x.flags.writeable, x.flags.aligned)
-    if kind in (float, int, complex):
+    if kind in NUMBERS:
         return ("number", kind)
     if isinstance(x, np.generic):
         return ("scalar", x.dtype)
-    if kind in (tuple, list):
-        return (kind, tuple(key_of(item) for item in x))
-    if kind is dict:
-        return (kind, tuple((_name(k), key_of(v)) for k, v in x.items()))
-    if kind in (bool, str, bytes, type(None), type, np.dtype, slice):
-        return (kind, str(x))
-    return ("object", kind)  # what the graph relies on inside of it is checked by the variant
+    if kind in CONTAINERS:
+        return _key_of_container(x, depth)
+    if kind in PLAIN_DATA:
+        return (kind, x)
+    if kind is slice:
+        return (kind, *(key_of(part, depth) for part in (x.start, x.stop, x.step)))
+    # What the graph relies on inside an object, or which class it is, is checked by the variant.
+    return ("object", kind)
+
+
+def _key_of_container(x: Any, depth: int) -> Hashable:
+    kind = type(x)
+    if len(x) > LONGEST or depth > DEEPEST:
+        return (kind, "large")
+    if kind is not dict:
+        return (kind, tuple(key_of(item, depth + 1) for item in x))
+    pairs = tuple((_name(k), key_of(item, depth + 1)) for k, item in x.items())
+    return (kind, pairs)
 
 
 def _name(key: Any) -> Hashable:
-    return key if isinstance(key, (str, int)) else repr(key)
+    return key if type(key) in (str, int) else ("key", type(key))
 
 
-def elements(x: Any) -> int:
+def elements(x: Any, depth: int = 0) -> int:
     """How many array elements an argument brings."""
-    if type(x) is np.ndarray:
+    kind = type(x)
+    if kind is np.ndarray:
         return x.size if x.ndim else 0
-    if type(x) in (tuple, list):
-        return sum(elements(item) for item in x)
-    if type(x) is dict:
-        return sum(elements(item) for item in x.values())
-    return 0
+    if kind not in CONTAINERS or len(x) > LONGEST or depth > DEEPEST:
+        return 0
+    items = x.values() if kind is dict else x
+    return sum(elements(item, depth + 1) for item in items)
 
 
 def bucket(count: int) -> int:

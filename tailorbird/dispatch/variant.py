@@ -160,8 +160,8 @@ class Variant:
 
     def elements(self, values: Sequence[Any]) -> int:
         """The number of array elements among the values that native code takes."""
-        arrays = [at for leaf, at in zip(self.leaves, self.places) if leaf.kind == ARRAY]
-        return sum(values[at].size for at in arrays)
+        arrays = [values[at] for leaf, at in zip(self.leaves, self.places) if leaf.kind == ARRAY]
+        return sum(x.size for x in arrays if type(x) is np.ndarray)
 
     def misfit(self, values: Sequence[Any]) -> str:
         """Which guard does not hold for such values, in words; empty when they fit."""
