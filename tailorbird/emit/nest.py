@@ -117,8 +117,8 @@ class NestEmitter(Values):
             count = b.splat(b.pure(f"trunc i64 {left} to i32"), "i32", w)
             lanes = ", ".join(f"i32 {k}" for k in range(w))
             return b.pure(f"icmp ult <{w} x i32> <{lanes}>, {count}")
-        # Not (1 << left) - 1: LLVM would subtract in w bits alone and leave the bits above them set,
-        # which it takes for lanes when it widens a store of bytes.
+        # Not (1 << left) - 1: LLVM would subtract in w bits alone and leave the bits above them
+        # set, which it takes for lanes when it widens a store of bytes.
         all_ones = ("i64", "-1")
         ones = b.pure(b.intrinsic("llvm.x86.bmi.bzhi.64", "i64", all_ones, ("i64", left)))
         return b.pure(f"bitcast i{w} {b.pure(f'trunc i64 {ones} to i{w}')} to <{w} x i1>")
