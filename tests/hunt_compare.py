@@ -48,11 +48,21 @@ def difference(plain: Outcome, found: Outcome, noise: Callable[[], Sequence[Outc
     text = text or _aliases(plain, found)
     if text:
         return text
+    for name, x in plain.arguments.items():
+        memory = _memory(x)
+        if memory is not None:
+            pairs.append((f"memory {name}", memory, _memory(found.arguments[name])))
     for place, a, b in pairs:
         bad = ~_same(a, b)
         if bad.any():
             return _explained(place, a, b, bad, noise())
     return ""
+
+
+def _memory(x: Any) -> np.ndarray | None:
+    """All that an argument is a view of; what lies around the view must stay."""
+    base = x.base if isinstance(x, np.ndarray) else None
+    return base if isinstance(base, np.ndarray) else None
 
 
 def _error(outcome: Outcome) -> str:
@@ -142,6 +152,8 @@ def _at(place: str, outcome: Outcome) -> np.ndarray | None:
     """The array at a place such as `result[1]` or `argument x` of a run."""
     if place.startswith("argument"):
         return np.asarray(outcome.arguments[place.split()[1]])
+    if place.startswith("memory"):
+        return _memory(outcome.arguments[place.split()[1]])
     x = outcome.result
     for part in place.split("[")[1:]:
         if not isinstance(x, (tuple, list)):

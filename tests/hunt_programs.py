@@ -239,7 +239,8 @@ class Builder:
     def _statement(self, row: Row, text: str, chosen: dict[str, str]) -> Statement:
         plain, noisy = text, text
         exactness = row.exactness
-        kinds = [np.asarray(self.values[n]).dtype.kind for n in chosen.values() if n in self.values]
+        named = {*chosen.values(), *re.findall(r"[a-z]+\d*", text)} & set(self.values)
+        kinds = [np.asarray(self.values[name]).dtype.kind for name in named]
         if exactness == "exact" and ("c" in kinds or "j" in text):
             exactness = "near"
         for place, name in chosen.items():

@@ -30,7 +30,17 @@ SHAPES: tuple[tuple[Any, ...], ...] = (
     ("n", 3),
     (),
 )
-LAYOUTS = ("C", "F", "transposed", "strided", "reversed", "broadcast", "offset", "columns")
+LAYOUTS = (
+    "C",
+    "guarded",
+    "F",
+    "transposed",
+    "strided",
+    "reversed",
+    "broadcast",
+    "offset",
+    "columns",
+)
 ODD_LAYOUTS = ("unaligned", "swapped", "frozen")
 NUMBERS = ("int", "float", "complex", "bool", "f4()", "f8()", "i4()", "u1()", "c8()", "?()")
 STYLES = ("small", "small", "normal", "unit", "wide")
@@ -73,7 +83,7 @@ def draw_specs(rng: Random) -> list[Spec]:
     plain = rng.random() < 0.5
     specs = []
     for name in "xyz"[:count]:
-        layout = "C" if plain else rng.choice(LAYOUTS)
+        layout = rng.choice(LAYOUTS[:2]) if plain else rng.choice(LAYOUTS)
         if rng.random() < 0.02:
             layout = rng.choice(ODD_LAYOUTS)
         dims = rng.choice(SHAPES)
@@ -150,6 +160,12 @@ def _frozen(values: Any, shape: tuple[int, ...]) -> np.ndarray:
     return x
 
 
+def _guarded(values: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Contiguous, with memory before and after it that belongs to others."""
+    size = int(np.prod(shape))
+    return values((size + 32,))[16 : 16 + size].reshape(shape)
+
+
 def _doubled(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(2 * d for d in shape)
 
@@ -160,6 +176,7 @@ def _columns(values: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 _LAYOUT: dict[str, Any] = {
     "C": lambda values, shape: values(shape),
+    "guarded": _guarded,
     "F": lambda values, shape: np.asfortranarray(values(shape)),
     "transposed": lambda values, shape: values(shape[::-1]).T,
     "strided": lambda values, shape: values(_doubled(shape))[

@@ -176,3 +176,10 @@ def test_masked_stores_of_bytes_stay_inside():
             tailored(np.ones(n), memory[:n].view(bool))
             assert memory.tolist() == [1] * n + [7] * 8
     assert tailored.variants
+
+
+def test_padding_an_array_of_rank_0_is_a_copy():
+    def padded(x, y):
+        return np.pad(x, 1, mode="edge") + 1, np.pad(y, 2, mode="wrap")
+
+    agrees(padded, (np.array(9), np.ones((1, 2))))

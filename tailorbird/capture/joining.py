@@ -265,6 +265,8 @@ def _pad(
 ) -> Any:
     x = as_arr(t, array)
     widths = _pad_widths(t, pad_width, x.ndim)
+    if not widths:
+        return t.array(t.read(x))
     if mode == "constant":
         return _padded(t, x, widths, constant_values)
     if mode not in PAD_MODES:
