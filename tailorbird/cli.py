@@ -7,12 +7,18 @@ code can call as well; the stages are imported only by the command that needs th
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.util
+import inspect
 import re
 import runpy
+import shutil
 import sys
+import textwrap
 import time
+import traceback
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -31,7 +37,9 @@ app = typer.Typer(
 )
 
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
-_TYPE_TEXT = re.compile(r"(?P<dtype>[a-z]\d+)\[(?P<shape>[\d, ]*)\]")
+_TYPE_TEXT = re.compile(r"(?P<dtype>[a-z]+\d*)\[(?P<shape>[\d, ]*)\]")
+_SAID = {"True": "on", "False": "off", "None": "unset", "()": "unset", "": "unset"}
+_NAMED = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>[^=].*)", re.DOTALL)
 
 
 @app.command()
@@ -59,7 +67,9 @@ def explain(
     target: Annotated[str, typer.Argument(help="FILE.py:FUNCTION or MODULE:FUNCTION.")],
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(help="Each a type such as f32[64,128], or a Python expression."),
+        typer.Argument(
+            help="Each a type such as f32[64,128], a Python expression, or NAME= and one of these."
+        ),
     ] = None,
 ) -> None:
     """Show what would run for a call of one function, and why.
@@ -70,10 +80,11 @@ def explain(
     import tailorbird as tb
 
     module, function = load_function(target)
-    values = make_arguments(module, function.__name__, arguments or [])
+    values, named = make_arguments(module, function.__name__, arguments or [])
     tailored = function if hasattr(function, "explain") else tb.tailor(function, background=False)
-    tailored.warm(*values)
-    _print(tailored.explain(*values))
+    check_arguments(target, function, values, named)
+    tailored.warm(*values, **named)
+    _print(tailored.explain(*values, **named))
 
 
 @app.command(context_settings=_PASSED_ON)
@@ -128,9 +139,14 @@ def bench(context: typer.Context) -> None:
 
 @app.command("knobs")
 def show_knobs() -> None:
-    """List every switch with its environment variable and its value now."""
-    for variable, kind, value, doc in knobs.describe():
-        typer.echo(f"{variable:18} {kind:14} {value:10} {doc}")
+    """List every switch: its environment variable, its value now, and what it does."""
+    width = max(shutil.get_terminal_size((100, 24)).columns - 27, 30)
+    for variable, _, value, doc in knobs.describe():
+        said = _SAID.get(value, value)
+        parts = textwrap.wrap(doc, width) + ([said] if len(said) > 7 else [])
+        typer.echo(f"{variable:18} {said if len(said) <= 7 else '':7} {parts[0]}")
+        for part in parts[1:]:
+            typer.echo(f"{'':26} {part}")
 
 
 def load_function(target: str) -> tuple[ModuleType, Any]:
@@ -143,7 +159,10 @@ def load_function(target: str) -> tuple[ModuleType, Any]:
     for part in name.split("."):
         found = getattr(found, part, None)
     if not callable(found):
-        raise UsageError(f"{place} has no function {name!r}")
+        names = [key for key, value in vars(module).items() if callable(value)]
+        near = difflib.get_close_matches(name, names, 3)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise UsageError(f"{place} has no function {name!r}{hint}")
     return module, found
 
 
@@ -155,7 +174,10 @@ def _load_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     sys.path.insert(0, str(path.resolve().parent))
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UsageError(f"{path} cannot be imported: {_told(error)}") from error
     return module
 
 
@@ -163,18 +185,49 @@ def _load_module(name: str) -> ModuleType:
     sys.path.insert(0, str(Path.cwd()))
     try:
         return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        raise UsageError(f"there is no module {name!r}: {error}") from error
+    except Exception as error:
+        raise UsageError(f"the module {name!r} cannot be imported: {_told(error)}") from error
 
 
-def make_arguments(module: ModuleType, name: str, texts: list[str]) -> tuple[Any, ...]:
+def _told(error: Exception) -> str:
+    """An exception in one line, with the line of the file that raised it where that is known."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename[0] != "<"]
+    shown = frames and not isinstance(error, SyntaxError) and "importlib" not in frames[-1].filename
+    line = f" (line {frames[-1].lineno} of {frames[-1].filename})" if shown else ""
+    return f"{type(error).__name__}: {error}{line}"
+
+
+def make_arguments(
+    module: ModuleType, name: str, texts: list[str]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Arguments from what was typed, or from the module's EXAMPLES where nothing was."""
     if texts:
-        return tuple(make_argument(text, vars(module)) for text in texts)
+        values: list[Any] = []
+        named: dict[str, Any] = {}
+        for text in texts:
+            match = _NAMED.fullmatch(text.strip())
+            if match is None:
+                values.append(make_argument(text, vars(module)))
+            else:
+                named[match["name"]] = make_argument(match["value"], vars(module))
+        return tuple(values), named
     example = getattr(module, "EXAMPLES", {}).get(name)
     if example is None:
         raise UsageError(f"say what {name} is called with, for example: 'f32[64,128]' 0.5")
-    return tuple(example())
+    return tuple(example()), {}
+
+
+def check_arguments(target: str, function: Any, values: Sequence[Any], named: Any) -> None:
+    """Says how the function is called where it cannot be called like this."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*values, **named)
+    except TypeError as error:
+        called = f"{target.rpartition(':')[2]}{signature}"
+        raise UsageError(f"{error}; it is called as {called}") from error
 
 
 def make_argument(text: str, names: dict[str, Any]) -> Any:
@@ -188,26 +241,38 @@ def make_argument(text: str, names: dict[str, Any]) -> Any:
     from tailorbird.ir.types import LONG
 
     match = _TYPE_TEXT.fullmatch(text.strip())
-    if match is None or match["dtype"] not in LONG:
-        return eval(text, {"np": np, **names})
+    dtype = _dtype(match["dtype"], LONG) if match else None
+    if match is None or dtype is None:
+        try:
+            return eval(text, {"np": np, **names})
+        except Exception as error:
+            advice = "write a type such as f32[64,128], or a Python expression"
+            raise UsageError(f"{text!r} is no argument ({error}); {advice}") from error
     shape = tuple(int(part) for part in match["shape"].split(",") if part.strip())
     values = np.random.default_rng(0).uniform(0, 100, shape)
-    return values.astype(LONG[match["dtype"]])
+    return values.astype(dtype)
+
+
+def _dtype(name: str, known: Mapping[str, Any]) -> Any:
+    """The dtype of a name of ours (`f32`) or of NumPy's (`float32`, `f4`), or None."""
+    import numpy as np
+
+    try:
+        return known[name] if name in known else np.dtype(name)
+    except TypeError:
+        return None
 
 
 def _print(explanation: Any) -> None:
-    """Show what `explain` gave: plain text as it is, anything else as rich draws it."""
-    if isinstance(explanation, str):
-        typer.echo(explanation)  # rich would take the brackets of f32[n,64] for markup
-    elif explanation is not None:
-        from rich.console import Console
-
-        Console().print(explanation)
+    """Show what `explain` gave, as wide as the terminal; rich would take f32[n,64] for markup."""
+    width = shutil.get_terminal_size((100, 24)).columns
+    typer.echo(explanation.text(width) if hasattr(explanation, "text") else explanation)
 
 
 def main() -> None:
     """The entry point `tailorbird`; our own errors are one line, not a traceback."""
     try:
+        knobs.describe()  # a value that cannot be read is said before anything runs
         app()
     except TailorbirdError as error:
         typer.echo(f"tailorbird: {error}", err=True)

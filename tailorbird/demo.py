@@ -153,7 +153,7 @@ def _race(
 
 
 def describe_variants(tailored: Any) -> str:
-    """What was fused, from the first variant: `3 kernels of 12 operations`, or why it is plain."""
+    """What was fused, from the first variant: `12 ops in 3 kernels`, or that it is plain."""
     variants = getattr(tailored, "variants", None) or []
     if not variants:
         return "stays plain"
@@ -162,7 +162,7 @@ def describe_variants(tailored: Any) -> str:
     if not counts:
         return "compiled"
     kernels = f"{len(counts)} kernel{'s' if len(counts) > 1 else ''}"
-    return f"{sum(counts)} operations in {kernels}" if all(counts) else kernels
+    return f"{sum(counts)} ops in {kernels}" if all(counts) else kernels
 
 
 def _count(group: Any) -> int:
@@ -203,7 +203,8 @@ def demo(seconds: float = 0.8) -> list[Row]:
     console.print(table(rows))
     best = max(rows, key=lambda row: row.ratio)
     console.print("Why it is so, stage by stage:")
-    console.print(f"    {_command()} explain tailorbird.demo:{best.name}", style="bold")
+    command = f"    {_command()} explain tailorbird.demo:{best.name}"
+    console.print(command, style="bold", soft_wrap=True, highlight=False)
     return rows
 
 
@@ -217,14 +218,16 @@ def _command() -> str:
 
 def table(rows: list[Row]) -> Any:
     """The rows as a table for rich."""
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    grid = Table(title="plain NumPy against tailored", title_justify="left")
-    grid.add_column("function", style="cyan")
-    for heading in ("plain", "tailored", "ratio", "first call"):
-        grid.add_column(heading, justify="right")
+    grid = Table(title="plain NumPy against tailored", title_justify="left", box=SIMPLE_HEAD)
+    grid.show_edge, grid.padding = False, (0, 1, 0, 0)
+    grid.add_column("function", style="cyan", no_wrap=True)
+    for heading in ("plain", "tailored", "ratio", "first\ncall"):
+        grid.add_column(heading, justify="right", no_wrap=True)
     grid.add_column("fused")
-    grid.add_column("agrees")
+    grid.add_column("agrees", no_wrap=True)
     for row in rows:
         times = (_ms(row.plain), _ms(row.tailored), f"{row.ratio:.1f}x", _ms(row.first))
         grid.add_row(row.name, *times, row.fused, row.agrees)

@@ -41,15 +41,15 @@ def test_what_was_fused_is_described():
     class Tailored:
         variants = (Variant(),)
 
-    assert demo.describe_variants(Tailored()) == "3 operations in 2 kernels"
+    assert demo.describe_variants(Tailored()) == "3 ops in 2 kernels"
     assert demo.describe_variants(object()) == "stays plain"
 
 
 def test_the_table_shows_every_row(capsys):
-    rows = [demo.Row("softmax", 4e-3, 1e-3, 0.02, "5 operations in 1 kernel", "to 1e-07")]
+    rows = [demo.Row("softmax", 4e-3, 1e-3, 0.02, "5 ops in 1 kernel", "to 1e-07")]
     Console(width=120).print(demo.table(rows))
     shown = capsys.readouterr().out
-    for text in ("softmax", "4 ms", "1 ms", "4.0x", "20 ms", "5 operations", "to 1e-07"):
+    for text in ("softmax", "4 ms", "1 ms", "4.0x", "20 ms", "5 ops", "to 1e-07"):
         assert text in shown
 
 
@@ -103,7 +103,7 @@ def test_functions_are_found_in_files_and_modules(tmp_path):
     path.write_text("def f(x):\n    return x\n")
     assert cli.load_function(f"{path}:f")[1].__name__ == "f"
     module, function = cli.load_function("tailorbird.demo:softmax")
-    assert cli.make_arguments(module, function.__name__, [])[0].shape == (1000, 1000)
+    assert cli.make_arguments(module, function.__name__, [])[0][0].shape == (1000, 1000)
 
 
 @pytest.mark.parametrize("target", ["nothing", "no_such.py:f", "no_such_module:f", "math:nothing"])
@@ -124,3 +124,23 @@ def test_explain_command():
     result = invoke("explain", "tailorbird.demo:softmax")
     assert result.exit_code == 0, result.output
     assert "softmax" in result.output
+
+
+def test_arguments_can_be_named_and_have_numpys_dtypes():
+    values, named = cli.make_arguments(demo, "zscore", ["float32[3]", "f8[2,2]", "axis=1"])
+    assert [v.dtype.name for v in values] == ["float32", "float64"]
+    assert named == {"axis": 1}
+
+
+@pytest.mark.parametrize("words", [("f32[3",), ("nobody",), ("f99[3]",), ("f32[3]", "2"), ("y=1",)])
+def test_arguments_that_make_no_sense_are_said(words):
+    result = invoke("explain", "tailorbird.demo:zscore", *words)
+    assert isinstance(result.exception, UsageError)
+
+
+def test_a_misspelt_function_and_a_file_that_fails(tmp_path):
+    with pytest.raises(UsageError, match="did you mean softmax"):
+        cli.load_function("tailorbird.demo:sofmax")
+    (tmp_path / "fails.py").write_text("import nothing_of_that_name")
+    with pytest.raises(UsageError, match="line 1 of"):
+        cli.load_function(f"{tmp_path / 'fails.py'}:f")
