@@ -17,6 +17,7 @@ from typing import Any
 from tailorbird.dispatch import abi, guards, runners
 from tailorbird.dispatch.boxing import ASK, COUNTDOWN, HITS, LOST, OBJECTS, Boxing, Context
 from tailorbird.dispatch.guards import INTEGER, Leaf, put
+from tailorbird.dispatch.products import Multiplier
 from tailorbird.emit.builder import Module
 from tailorbird.emit.nest import NestEmitter, has_partials, partial_name
 from tailorbird.ir.expr import Dim, product
@@ -81,12 +82,11 @@ class EntryEmitter(Boxing):
         return step.name if isinstance(step, Nest) else f"gemm{k}"
 
     def emit_step(self, step: Any, k: int) -> None:
-        runner = runners.Runner(self.module, self.frame)
         if isinstance(step, Nest):
             NestEmitter(self.module, self.frame, step).emit()
-            runner.nest(step)
+            runners.Runner(self.module, self.frame).nest(step)
         elif isinstance(step, Gemm):
-            runner.gemm(step, f"gemm{k}", self.int_bits)
+            Multiplier(self.module, self.frame, step, self.int_bits).emit(f"gemm{k}")
 
     # -- guards
 

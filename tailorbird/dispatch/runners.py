@@ -1,4 +1,4 @@
-"""How a step runs: a nest in one piece or in chunks over the pool, a matrix product through BLAS.
+"""How a step runs: a nest in one piece or in chunks over the pool (products: `products.py`).
 
 `run_<name>(ptr %f)` is made for each step. Work is points times the schedule's cost; below
 `PARALLEL` one thread is enough. Chunks of a fold depend on the sizes alone, never on the number of
@@ -7,19 +7,15 @@ threads, so results do not change with it.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tailorbird.dispatch.text import Text
-from tailorbird.emit.builder import LLVM_TYPES, Module
+from tailorbird.emit.builder import Module
 from tailorbird.emit.frame import Frame
 from tailorbird.emit.nest import has_partials
 from tailorbird.ir.expr import Dim, product
-from tailorbird.lower.kernel import PART, SIZES, Axis, Nest
-from tailorbird.lower.program import Gemm, Matrix
+from tailorbird.lower.kernel import Axis, Nest
 
 PARALLEL = 1 << 20  # points * cost from which threads pay
 FOLD_POINTS = 1 << 16  # points in one chunk of a fold
-ROW_MAJOR, NO_TRANS, TRANS, UPPER = 101, 111, 112, 121
 
 
 def chunk_axis(nest: Nest) -> Axis | None:
@@ -31,49 +27,6 @@ def chunk_axis(nest: Nest) -> Axis | None:
 def points(nest: Nest) -> Dim:
     """All points of a nest."""
     return product(a.extent for a in [*nest.rows, *nest.inner])
-
-
-def is_gram(step: Gemm) -> bool:
-    """A real matrix times its own transpose: half the work, and exactly symmetric, as in NumPy."""
-    a, b = step.a, step.b
-    same = (a.buffer.name, a.offset, a.leading, a.batch) == (
-        b.buffer.name,
-        b.offset,
-        b.leading,
-        b.batch,
-    )
-    return same and a.transposed != b.transposed and step.m == step.n and a.buffer.ty not in PART
-
-
-MIRROR = """define internal void @tb_mirror_$T(ptr %c, i64 %n, i64 %ld) nounwind {
-entry:
-  br label %rows
-rows:
-  %i = phi i64 [0, %entry], [%i1, %next]
-  %row = mul i64 %i, %ld
-  br label %test
-test:
-  %j = phi i64 [0, %rows], [%j1, %copy]
-  %more = icmp slt i64 %j, %i
-  br i1 %more, label %copy, label %next
-copy:
-  %above = mul i64 %j, %ld
-  %from = add i64 %above, %i
-  %to = add i64 %row, %j
-  %p = getelementptr $T, ptr %c, i64 %from
-  %q = getelementptr $T, ptr %c, i64 %to
-  %x = load $T, ptr %p
-  store $T %x, ptr %q
-  %j1 = add i64 %j, 1
-  br label %test
-next:
-  %i1 = add i64 %i, 1
-  %again = icmp slt i64 %i1, %n
-  br i1 %again, label %rows, label %done
-done:
-  ret void
-}
-"""
 
 
 class Runner:
@@ -197,200 +150,3 @@ class Runner:
     def size_slot(self, t: Text, *key: str) -> str:
         address = t.reg(f"getelementptr i64, ptr %f, i64 {self.frame.slot(*key)}")
         return t.reg(f"load i64, ptr {address}")
-
-    # -- matrix products
-
-    def gemm(self, step: Gemm, name: str, int_bits: int) -> None:
-        t = self.text()
-        m, n, k = (self.size(t, d) for d in (step.m, step.n, step.k))
-        counts = [self.size(t, d) for d in step.batch]
-        total = "1"
-        for c in counts:
-            total = t.reg(f"mul i64 {total}, {c}")
-        t.do(f"%some = icmp sgt i64 {total}, 0")
-        t.do("br i1 %some, label %head, label %done")
-        t.label("head")
-        t.do("br label %loop")
-        t.label("loop")
-        t.do("%b = phi i64 [0, %head], [%b1, %next]")
-        a, b, out = (self.matrix_pointer(t, x, counts) for x in (step.a, step.b, step.out))
-        self.multiply(t, step, (m, n, k), (a, b, out), int_bits)
-        t.do("br label %next")
-        t.label("next")
-        t.do("%b1 = add i64 %b, 1")
-        t.do(f"%more = icmp slt i64 %b1, {total}")
-        t.do("br i1 %more, label %loop, label %done")
-        t.label("done")
-        t.do("ret void")
-        self.close(t, f"run_{name}")
-
-    def matrix_pointer(self, t: Text, x: Matrix, counts: list[str]) -> str:
-        """The address of matrix %b of the batch."""
-        item = SIZES[x.buffer.ty]
-        offset = self.size(t, x.offset)
-        rest = "%b"
-        for count, stride in zip(reversed(counts), reversed(x.batch), strict=True):
-            index = t.reg(f"srem i64 {rest}, {count}")
-            rest = t.reg(f"sdiv i64 {rest}, {count}")
-            if stride != 0:
-                step = t.reg(f"mul i64 {index}, {self.size(t, stride)}")
-                offset = t.reg(f"add i64 {offset}, {step}")
-        scaled = t.reg(f"mul i64 {offset}, {item}")
-        return t.reg(f"getelementptr i8, ptr {self.pointer(t, x.buffer.name)}, i64 {scaled}")
-
-    def multiply(
-        self,
-        t: Text,
-        step: Gemm,
-        sizes: tuple[str, str, str],
-        pointers: tuple[str, str, str],
-        int_bits: int,
-    ) -> None:
-        """One product: nothing, zeros, a matrix-vector product for one row or column, or gemm."""
-        m, n, k = sizes
-        a, b, out = pointers
-        area = t.reg(f"mul i64 {m}, {n}")
-        bytes_out = t.reg(f"mul i64 {area}, {SIZES[step.out.buffer.ty]}")
-        t.require(t.reg(f"icmp sgt i64 {area}, 0"), "next")
-        t.do(f"br i1 {t.reg(f'icmp eq i64 {k}, 0')}, label %zero, label %sized")
-        t.label("zero")
-        t.module.declarations["declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"] = None
-        t.do(f"call void @llvm.memset.p0.i64(ptr {out}, i8 0, i64 {bytes_out}, i1 false)")
-        t.do("br label %next")
-        t.label("sized")
-        lda = self.leading(t, step.a, m, k)
-        ldb = self.leading(t, step.b, k, n)
-        ldc = self.leading(t, step.out, m, n)
-        t.do(f"br i1 {t.reg(f'icmp eq i64 {m}, 1')}, label %onerow, label %rows")
-        t.label("onerow")  # out[0, :] = b.T @ a[0, :]
-        self.gemv(
-            t,
-            step.b,
-            (k, n),
-            ldb,
-            b,
-            a,
-            lda if step.a.transposed else "1",
-            out,
-            "1",
-            int_bits,
-            flip=True,
-        )
-        t.do("br label %next")
-        t.label("rows")
-        t.do(f"br i1 {t.reg(f'icmp eq i64 {n}, 1')}, label %onecolumn, label %full")
-        t.label("onecolumn")  # out[:, 0] = a @ b[:, 0]
-        self.gemv(
-            t,
-            step.a,
-            (m, k),
-            lda,
-            a,
-            b,
-            "1" if step.b.transposed else ldb,
-            out,
-            ldc,
-            int_bits,
-            flip=False,
-        )
-        t.do("br label %next")
-        t.label("full")
-        letter, one, zero, scalar = self.scale(t, step.out.buffer.ty)
-        if is_gram(step):
-            args = [("i32", str(ROW_MAJOR)), ("i32", str(UPPER))]
-            args += [("i32", self.trans(step.a.transposed))]
-            args += [self.integer(t, x, int_bits) for x in (n, k)]
-            args += [(scalar, one), ("ptr", a), self.integer(t, lda, int_bits)]
-            args += [(scalar, zero), ("ptr", out), self.integer(t, ldc, int_bits)]
-            t.call(f"tb_cblas_{letter}syrk", "void", *args)
-            self.mirror(t, LLVM_TYPES[step.out.buffer.ty], out, n, ldc)
-            return
-        args = [
-            ("i32", str(ROW_MAJOR)),
-            ("i32", self.trans(step.a.transposed)),
-            ("i32", self.trans(step.b.transposed)),
-        ]
-        args += [self.integer(t, x, int_bits) for x in (m, n, k)]
-        args += [
-            (scalar, one),
-            ("ptr", a),
-            self.integer(t, lda, int_bits),
-            ("ptr", b),
-            self.integer(t, ldb, int_bits),
-        ]
-        args += [(scalar, zero), ("ptr", out), self.integer(t, ldc, int_bits)]
-        t.call(f"tb_cblas_{letter}gemm", "void", *args)
-
-    def mirror(self, t: Text, scalar: str, out: str, n: str, leading: str) -> None:
-        """The lower triangle from the upper one."""
-        name = f"tb_mirror_{scalar}"
-        t.module.definitions.setdefault(name, MIRROR.replace("$T", scalar))
-        t.do(f"call void @{name}(ptr {out}, i64 {n}, i64 {leading})")
-
-    def leading(self, t: Text, x: Matrix, rows: str, columns: str) -> str:
-        """The leading dimension BLAS accepts; where it has to be raised there is one row only."""
-        least = t.op_max(rows if x.transposed else columns, "1")
-        return t.op_max(self.size(t, x.leading), least)
-
-    def gemv(
-        self,
-        t: Text,
-        matrix: Matrix,
-        shape: tuple[str, str],
-        leading: str,
-        pointer: str,
-        vector: str,
-        step: str,
-        out: str,
-        out_step: str,
-        int_bits: int,
-        flip: bool,
-    ) -> None:
-        """out = M @ v, or M.T @ v when flipped; M has `shape` as it is meant and may lie
-        transposed.
-        """
-        rows, columns = shape
-        if matrix.transposed:
-            rows, columns = columns, rows
-        letter, one, zero, scalar = self.scale(t, matrix.buffer.ty)
-        args = [("i32", str(ROW_MAJOR)), ("i32", self.trans(matrix.transposed != flip))]
-        args += [
-            self.integer(t, rows, int_bits),
-            self.integer(t, columns, int_bits),
-            (scalar, one),
-            ("ptr", pointer),
-        ]
-        args += [
-            self.integer(t, leading, int_bits),
-            ("ptr", vector),
-            self.integer(t, step, int_bits),
-            (scalar, zero),
-        ]
-        args += [("ptr", out), self.integer(t, out_step, int_bits)]
-        t.call(f"tb_cblas_{letter}gemv", "void", *args)
-
-    def trans(self, transposed: bool) -> str:
-        return str(TRANS if transposed else NO_TRANS)
-
-    def integer(self, t: Text, register: str, bits: int) -> tuple[str, str]:
-        if bits == 64:
-            return "i64", register
-        return "i32", t.reg(f"trunc i64 {register} to i32") if register.startswith(
-            "%"
-        ) else register
-
-    def scale(self, t: Text, ty: str) -> tuple[str, str, str, str]:
-        """BLAS letter, the factors 1 and 0, and their type: by value for reals, by address for
-        complex.
-        """
-        letter = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}[ty]
-        if ty not in PART:
-            scalar = LLVM_TYPES[ty]
-            return letter, "1.0", "0.0", scalar
-        scalar = LLVM_TYPES[PART[ty]]
-        pair = f"[2 x {scalar}]"
-        name = f"tb_factors_{ty}"
-        factors = [f"{pair} [{scalar} {x}, {scalar} 0.0]" for x in ("1.0", "0.0")]
-        value = f"[2 x {pair}] [{', '.join(factors)}]"
-        t.module.definitions.setdefault(name, f"@{name} = internal constant {value}")
-        return letter, f"@{name}", t.offset(f"@{name}", 2 * SIZES[PART[ty]]), "ptr"

@@ -156,10 +156,7 @@ def inlines(node: Node) -> bool:
 def operands_at(node: Node, index: Index) -> Iterator[tuple[Operand, Index]]:
     """Which operands, at which index, the element of a node's result at `index` needs."""
     kind = OPS[node.op].kind
-    if kind == "map":
-        for x in node.inputs:
-            yield x, broadcast_index(x, index)
-    elif kind == "create":
+    if kind in ("map", "create"):
         for x in node.inputs:
             yield x, broadcast_index(x, index)
     elif node.op == "read":
