@@ -54,7 +54,7 @@ def leaves_of(graph: Graph, values: Sequence[Any]) -> list[Leaf]:
 
 def python_callable(step: PythonCall) -> Callable[..., tuple[np.ndarray, ...] | None]:
     """What an opaque call runs: operands in, contiguous arrays of the captured types out, or None
-    when they differ.
+    when they differ or it raises.
     """
     node = step.node
     if node.op == "call":
@@ -65,7 +65,10 @@ def python_callable(step: PythonCall) -> Callable[..., tuple[np.ndarray, ...] | 
     many = bool(node.attrs.get("many"))
 
     def run(*operands: Any) -> tuple[np.ndarray, ...] | None:
-        result = call(*operands)
+        try:
+            result = call(*operands)
+        except Exception:  # noqa: BLE001 - the plain function runs and raises it in its place
+            return None
         results = tuple(result) if many else (result,)
         if len(results) != len(wanted):
             return None
