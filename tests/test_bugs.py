@@ -13,6 +13,7 @@ import numpy as np
 
 import tailorbird as tb
 from tailorbird import knobs
+from tailorbird.dispatch.race import NATIVE, PLAIN, Heat
 from tests.hunt_compare import difference, run
 
 
@@ -183,3 +184,14 @@ def test_padding_an_array_of_rank_0_is_a_copy():
         return np.pad(x, 1, mode="edge") + 1, np.pad(y, 2, mode="wrap")
 
     agrees(padded, (np.array(9), np.ones((1, 2))))
+
+
+def test_one_run_that_was_interrupted_does_not_settle_a_race():
+    for slow in (NATIVE, PLAIN):
+        heat = Heat()
+        times = {NATIVE: [4e-4] * 9, PLAIN: [2e-4] * 9}
+        times[slow][1] = 5e-3
+        while not heat.winner:
+            runner = heat.next_runner()
+            heat.note(runner, times[runner].pop(0))
+        assert heat.winner == PLAIN
