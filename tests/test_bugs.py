@@ -195,3 +195,34 @@ def test_one_run_that_was_interrupted_does_not_settle_a_race():
             runner = heat.next_runner()
             heat.note(runner, times[runner].pop(0))
         assert heat.winner == PLAIN
+
+
+def test_results_of_library_functions_have_sizes_that_are_known():
+    def spectrum(x):
+        return np.abs(np.fft.rfft(x * np.hanning(len(x)))) * np.arange(len(x) // 2 + 1)
+
+    def smoothed(x, k, mode):
+        kernel = np.ones(k) / k
+        up, down = (np.convolve(y, kernel, mode) for y in (np.maximum(x, 0), np.minimum(x, 0)))
+        return up / (1 - down)
+
+    def normals(a, b):
+        n = np.cross(a, b)
+        return n / np.linalg.norm(n, axis=1)[:, np.newaxis] + a
+
+    def scaled(x):
+        low, middle, high = np.percentile(x, [25, 50, 75], axis=0)
+        return (x - middle) / (high - low) @ np.cov(x, rowvar=False)
+
+    def running(x, k=2):
+        total = np.cumsum(np.insert(x, 0, 0.0))
+        return (total[k:] - total[:-k]) / k
+
+    rows = np.random.default_rng(0).standard_normal
+    agrees(spectrum, (rows(8),), (rows(9),), (rows(1),))
+    for mode in ("full", "same", "valid"):
+        agrees(smoothed, (rows(9), 3, mode), (rows(2), 5, mode), (rows(5), 5, mode))
+    agrees(normals, (rows((5, 3)), rows((5, 3))), (rows((4, 3)), rows((1, 3))))
+    agrees(normals, (rows((1, 3)), rows((1, 3))), (rows((1, 3)), rows((4, 3))))
+    agrees(scaled, (rows((6, 3)),), (rows((5, 2)),), (rows((5, 1)),))
+    agrees(running, (rows(7),), (rows(2),), (rows(1),), (rows(0),))
