@@ -107,7 +107,29 @@ def test_neighbours_are_read_before_they_are_written():
     right = b("read", x, view=View(((2, 1, 0),), (N - 2,)))
     moved = b("write", x, b("add", left, right), view=INNER)
     for n in (3, 4, 10, 1000):
-        same(b.done(None, x=moved), [vector(n)])
+        native = same(b.done(None, x=moved), [vector(n)])
+        assert nests(native) == 2 and len(temporaries(native)) == 1
+
+
+def test_a_row_is_made_from_the_row_before():
+    """Each write reads what the one before it wrote; none copies the matrix."""
+    b = Build(Type(F8, (N, M)))
+    value: Any = b.parameters[0]
+    for k in range(1, 4):
+        above = b("read", value, view=View(((k - 1, 0, None), (0, 1, 0)), (M,)))
+        row = View(((k, 0, None), (0, 1, 0)), (M,))
+        value = b("write", value, b("multiply", above, 2.0), view=row)
+    native = same(b.done(None, x=value), [vector(20).reshape(4, 5)])
+    assert nests(native) == 6 and len(temporaries(native)) == 1
+
+
+def test_a_value_from_before_two_writes_is_kept():
+    b = Build(Type(F8, (N,)))
+    (x,) = b.parameters
+    first = b("write", x, b("multiply", b("read", x, view=INNER), 2.0), view=INNER)
+    left = b("read", x, view=View(((0, 1, 0),), (N - 2,)))
+    second = b("write", first, left, view=INNER)
+    same(b.done(b("sum", first, axis=(0,)), x=second), [vector()])
 
 
 def test_writes_in_a_row_share_one_copy():

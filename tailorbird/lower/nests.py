@@ -56,16 +56,25 @@ def _plain_inliner(plan: Plan, buffer_of: BufferOf, scalars: dict[Value, str]) -
     return inliner
 
 
+def copy_nest(shape: tuple[Dim, ...], store: Store) -> Nest:
+    """One store at every point of a shape."""
+    axes = [Axis(f"a{k}", d) for k, d in enumerate(shape)]
+    stage = Stage(stores=[store]) if axes else Stage(head=[store])
+    return Nest("", axes[:-1], axes[-1:], [stage], nodes=["copy"])
+
+
 def build_copy(
-    x: Operand,
+    x: Operand | Buffer,
     index: Index,
     ty: str,
     plan: Plan,
     buffer_of: BufferOf,
     scalars: dict[Value, str],
 ) -> Parts:
-    """What an operand, broadcast and cast to a type, is at an index."""
+    """What an operand, broadcast and cast to a type, is at an index; or a buffer of that type."""
     inliner = _plain_inliner(plan, buffer_of, scalars)
+    if isinstance(x, Buffer):
+        return inliner.load(x, index)
     return inliner.as_type(x, broadcast_index(x, index), ty)
 
 

@@ -27,12 +27,12 @@ from tailorbird.ir.node import (
     type_of,
 )
 from tailorbird.ir.ops import OPS
-from tailorbird.lower.kernel import Axis, Buffer, Nest, Stage, Store, c_strides, f_strides
-from tailorbird.lower.nests import build_check, build_copy, build_nest, build_scan
+from tailorbird.lower.kernel import Buffer, Nest, Store, c_strides, f_strides
+from tailorbird.lower.nests import build_check, build_copy, build_nest, build_scan, copy_nest
 from tailorbird.lower.opaque import as_call
 from tailorbird.lower.order import layout_order, order_of
 from tailorbird.lower.schedule import schedule
-from tailorbird.lower.sharing import Copies, share
+from tailorbird.lower.sharing import Copies, Window, share
 from tailorbird.lower.steps import (
     Check,
     Gemm,
@@ -50,7 +50,7 @@ def lower(graph: Graph, plan: Plan, layouts: tuple[str, ...], width_bytes: int) 
     """Lowers a fused graph for arguments that lie as `layouts` says (one for each parameter)."""
     lowerer = _Lowerer(graph, plan, layouts, width_bytes)
     program = lowerer.run()
-    share(program, lowerer.views, lowerer.copies)
+    share(program, lowerer.views, lowerer.copies, lowerer.windows)
     for k, step in enumerate(program.steps):
         if isinstance(step, Nest):
             step.name = f"k{k}"
@@ -71,6 +71,7 @@ class _Lowerer:
         self.views: list[Buffer] = []  # every look at it
         self.steps: list[ProgramStep] = []
         self.copies: list[Copies] = []
+        self.windows: list[Window] = []
         self.roles: dict[Value, str] = {}
         self.uses: dict[Value, int] = {}
         self.orders: dict[Value, str] = {}
@@ -207,14 +208,21 @@ class _Lowerer:
         handler(node)
 
     def add_copy(self, x: Operand, target: Buffer, view: View) -> None:
-        """target[view] = x, cast and broadcast, as a nest over the view's elements."""
-        axes = [Axis(f"a{k}", d) for k, d in enumerate(view.shape)]
-        index: Index = tuple(along(a.name) for a in axes)
+        """target[view] = x, cast and broadcast."""
+        self.steps.append(self.copy(x, target, view))
+
+    def copy(self, x: Operand | Buffer, target: Buffer, view: View) -> Nest:
+        """target[view] = x, as a nest over the view's elements."""
+        index: Index = tuple(along(f"a{k}") for k in range(len(view.shape)))
         value = build_copy(x, index, target.ty, self.plan, self.buffer, self.scalars)
         at = flat(view_index(view, index), target.strides)
-        store = Store(target, Position(at.offset, at.axes), value)
-        stage = Stage(stores=[store]) if axes else Stage(head=[store])
-        self.steps.append(Nest("", axes[:-1], axes[-1:], [stage], nodes=["copy"]))
+        return copy_nest(view.shape, Store(target, Position(at.offset, at.axes), value))
+
+    def staged(self, x: Operand, target: Buffer, view: View) -> tuple[Buffer, list[Nest]]:
+        """target[view] = x by way of a temporary of its size."""
+        temporary = self.new_buffer(target.ty, view.shape, "temp")
+        whole = identity_view(view.shape)
+        return temporary, [self.copy(x, temporary, whole), self.copy(temporary, target, view)]
 
     def do_reshape(self, node: Node) -> None:
         base = node.inputs[0]
@@ -249,7 +257,9 @@ class _Lowerer:
             self.add_copy(base, target, identity_view(shape))
             if base in self.plan.stored or base in self.parameters:
                 self.copies.append(Copies(self.steps[at], self.buffer(base), target))
-        self.add_copy(value, target, node.attrs["view"])
+        view: View = node.attrs["view"]
+        self.add_copy(value, target, view)
+        self.windows.append(Window(self.steps[-1], lambda: self.staged(value, target, view)))
 
     def write_target(self, node: Node) -> Buffer:
         """Memory that lies like the base, so that the two can be one."""

@@ -5,15 +5,17 @@ every temporary has memory of its own. Out: the same program with fewer copies a
 
 A copy of a temporary goes when nobody can tell the two apart: what is read of one is read before
 the other is written. Inside one nest that holds for a read at the very point that is written, in
-no later stage, because a nest computes all that it stores at a point before it stores. Arguments
-are written early only when no step that could still leave for plain Python comes after.
+no later stage, because a nest computes all that it stores at a point before it stores. A window
+that reads what it overwrites is computed into a temporary of its size first. Arguments are written
+early only when no step that could still leave for plain Python comes after.
 
 Temporaries of equal size whose lives do not overlap share memory.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 
 from tailorbird.fuse.flow import Position
 from tailorbird.ir.expr import Dim
@@ -32,11 +34,24 @@ class Copies:
     target: Buffer
 
 
+@dataclass(eq=False)
+class Window:
+    """A step that writes a part of a buffer; `staged` gives a temporary, and the two steps that
+    write the same part by way of it.
+    """
+
+    step: ProgramStep
+    staged: Callable[[], tuple[Buffer, list[Nest]]]
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A load or store: the step, the place within it (stage, then head before loops), the point."""
+    """A load or store: the step, the place within it (stage, then head before loops), the point.
 
-    step: int
+    What was staged is written half a step later.
+    """
+
+    step: float
     place: tuple[int, int]
     at: Position | None  # None: anywhere
 
@@ -44,12 +59,18 @@ class Access:
 class _Memory:
     """Who reads and writes each memory, by name."""
 
-    def __init__(self, program: Program, views: list[Buffer]) -> None:
+    def __init__(
+        self, program: Program, views: list[Buffer], copies: list[Copies], windows: list[Window]
+    ) -> None:
         self.program = program
+        places = {id(step): k for k, step in enumerate(program.steps)}
+        self.copies = {places[id(copy.step)]: copy for copy in copies}
+        self.windows = {places[id(window.step)]: window for window in windows}
+        self.staged: dict[int, list[Nest]] = {}
         self.views: dict[str, list[Buffer]] = {}
         self.loads: dict[str, list[Access]] = {}
         self.stores: dict[str, list[Access]] = {}
-        self.leaving: list[int] = []
+        self.leaving: list[float] = []
         self.dropped: set[int] = set()
         for view in views:
             self.views.setdefault(view.name, []).append(view)
@@ -93,39 +114,80 @@ class _Memory:
 
     # -- copies
 
-    def remove(self, copy: Copies) -> None:
-        """Makes the two buffers one and drops the copy, if nobody can tell."""
-        source, target = copy.source, copy.target
-        k = next(k for k, step in enumerate(self.program.steps) if step is copy.step)
+    def remove(self, k: int) -> None:
+        """Makes the two buffers of a copy one and drops it, if nobody can tell."""
+        source, target = self.copies[k].source, self.copies[k].target
         if source.name == target.name:
             self.dropped.add(k)
-        elif self.is_removable(source, target, k):
+            return
+        clashes = self.clashes(source, target, k)
+        if clashes is not None:
+            for step in clashes:
+                self.stage(step)
             self.dropped.add(k)
             self.rename(source.name, target)
 
-    def is_removable(self, source: Buffer, target: Buffer, k: int) -> bool:
+    def clashes(self, source: Buffer, target: Buffer, k: int) -> set[int] | None:
+        """The windows that have to be staged so that the two can be one; None when they cannot."""
         if source.role != "temp" or target.role not in ("temp", "result", "param"):
-            return False
+            return None
         if source.strides != target.strides or source.shape != target.shape:
-            return False
-        reads = [self.alive(self.loads, x.name, k) for x in (source, target)]
-        writes = [self.alive(self.stores, x.name, k) for x in (source, target)]
+            return None
+        pair = {source.name, target.name}
+        reads = [self.alive(self.loads, x.name, k, pair) for x in (source, target)]
+        writes = [self.alive(self.stores, x.name, k, pair) for x in (source, target)]
         before = [a for a in writes[0] if a.step < k]
         after = [a for a in writes[1] if a.step > k]
         if len(before) < len(writes[0]) or len(after) < len(writes[1]):
-            return False
-        if _clash([a for a in reads[0] if a.step > k], after):
-            return False
-        if _clash([a for a in reads[1] if a.step < k], before):
-            return False
-        if target.role != "param":
-            return True
+            return None
+        found = [
+            self.clash([a for a in reads[0] if a.step > k], after),
+            self.clash([a for a in reads[1] if a.step < k], before),
+        ]
+        if found[0] is None or found[1] is None:
+            return None
         first = min((a.step for a in before), default=k)
-        return not any(step > first for step in self.leaving)
+        if target.role == "param" and any(step > first for step in self.leaving):
+            return None
+        return found[0] | found[1]
 
-    def alive(self, table: dict[str, list[Access]], name: str, k: int) -> list[Access]:
-        """Accesses of steps that still run, the copy itself left out."""
-        return [a for a in table.get(name, ()) if a.step != k and a.step not in self.dropped]
+    def clash(self, reads: list[Access], writes: list[Access]) -> set[int] | None:
+        """Where a read could see what its own step writes, all of them windows; else None."""
+        if not reads or not writes:
+            return set()
+        first = min(a.step for a in writes)
+        now = [a for a in writes if a.step == first]
+        if any(read.step > first for read in reads):
+            return None
+        if all(_harmless(read, w) for read in reads if read.step == first for w in now):
+            return set()
+        step = int(first)
+        return {step} if step == first and step in self.windows else None
+
+    def stage(self, k: int) -> None:
+        """Writes a window by way of a temporary: all is read before the first is written."""
+        temporary, self.staged[k] = self.windows.pop(k).staged()
+        self.views[temporary.name] = [temporary]
+        self.stores[temporary.name] = [Access(k, (0, 1), None)]
+        self.loads[temporary.name] = [Access(k + 0.5, (0, 1), None)]
+        for name, accesses in self.stores.items():
+            if name != temporary.name:
+                later = [replace(a, step=k + 0.5) if a.step == k else a for a in accesses]
+                self.stores[name] = later
+
+    def alive(
+        self, table: dict[str, list[Access]], name: str, k: int, pair: Collection[str] = ()
+    ) -> list[Access]:
+        """Accesses of steps that still run. A copy within the pair is none once they are one."""
+        return [
+            a
+            for a in table.get(name, ())
+            if a.step != k and a.step not in self.dropped and not self.is_within(a.step, pair)
+        ]
+
+    def is_within(self, step: float, pair: Collection[str]) -> bool:
+        copy = self.copies.get(int(step))
+        return copy is not None and copy.source.name in pair and copy.target.name in pair
 
     def rename(self, name: str, target: Buffer) -> None:
         """All that had one name has the other's memory."""
@@ -139,7 +201,7 @@ class _Memory:
 
     def pool(self) -> None:
         """Gives temporaries of equal size the memory of those that are no longer needed."""
-        free: dict[Dim, list[tuple[int, Buffer]]] = {}
+        free: dict[Dim, list[tuple[float, Buffer]]] = {}
         for first, last, buffer in self.lives():
             size = buffer.size * SIZES[buffer.ty]
             slots = free.setdefault(size, [])
@@ -151,7 +213,7 @@ class _Memory:
                 self.rename(buffer.name, home)
                 slots[slot] = (last, home)
 
-    def lives(self) -> list[tuple[int, int, Buffer]]:
+    def lives(self) -> list[tuple[float, float, Buffer]]:
         """First and last step of every temporary, by first step."""
         kept = {x.name for x in leaves(self.program.results) if isinstance(x, Buffer)}
         out = []
@@ -162,18 +224,6 @@ class _Memory:
         return sorted(out, key=lambda life: life[:2])
 
 
-def _clash(reads: list[Access], writes: list[Access]) -> bool:
-    """Whether a read could see what is written."""
-    if not reads or not writes:
-        return False
-    first = min(a.step for a in writes)
-    now = [a for a in writes if a.step == first]
-    return any(
-        read.step > first or (read.step == first and not all(_harmless(read, w) for w in now))
-        for read in reads
-    )
-
-
 def _harmless(read: Access, write: Access) -> bool:
     """Whether a read in the nest that writes sees what was there before."""
     if read.at is None or write.at is None or read.place > write.place:
@@ -182,17 +232,22 @@ def _harmless(read: Access, write: Access) -> bool:
     return same and read.at.offset == write.at.offset
 
 
-def share(program: Program, views: list[Buffer], copies: list[Copies]) -> None:
+def share(
+    program: Program, views: list[Buffer], copies: list[Copies], windows: list[Window]
+) -> None:
     """Removes copies and lets temporaries share memory; changes the program in place."""
-    memory = _Memory(program, views)
-    for copy in copies:
-        memory.remove(copy)
-    for copy in copies:
+    memory = _Memory(program, views, copies, windows)
+    for k in memory.copies:
+        memory.remove(k)
+    for k, copy in memory.copies.items():
         if copy.source.name == copy.target.name:
-            memory.remove(copy)
+            memory.dropped.add(k)
     memory.pool()
-    steps = enumerate(program.steps)
-    program.steps = [step for k, step in steps if k not in memory.dropped]
+    steps: list[ProgramStep] = []
+    for k, step in enumerate(program.steps):
+        if k not in memory.dropped:
+            steps += memory.staged.get(k, [step])
+    program.steps = steps
     named = {buffer.name: buffer for buffer in reversed(program.buffers)}
     named |= {x.name: x for x in leaves(program.results) if isinstance(x, Buffer)}  # their shape
     program.buffers = [b for b in named.values() if b.role not in ("param",)][::-1]
