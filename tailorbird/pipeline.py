@@ -87,6 +87,9 @@ def _fuse(work: Work) -> None:
     for leaf, value in zip(work.leaves, work.values):
         if leaf.written and not value.flags.writeable:
             raise Refused(why("numpy_raises", error="ValueError: the output array is read-only"))
+    for written in work.graph.finals:
+        if not written.type.rank:  # native code gets its value, not its memory
+            raise Refused(why("in_place_write", name=f"{written.name}, an array of rank 0,"))
     work.plan = fuse(work.graph)
     if not work.plan.steps:
         raise Refused(why("nothing_to_compile", name=work.function.__qualname__))

@@ -226,3 +226,29 @@ def test_results_of_library_functions_have_sizes_that_are_known():
     agrees(normals, (rows((1, 3)), rows((1, 3))), (rows((1, 3)), rows((4, 3))))
     agrees(scaled, (rows((6, 3)),), (rows((5, 2)),), (rows((5, 1)),))
     agrees(running, (rows(7),), (rows(2),), (rows(1),), (rows(0),))
+
+
+def test_a_scalar_that_an_integer_array_cannot_hold_raises():
+    def stored(x, y):
+        x[1:] = y.sum()
+        return x + 1
+
+    whole = np.zeros(3, np.int8)
+    calls = [np.array([1.5, 2.25]), np.array([np.nan]), np.array([300.0]), np.array([127.9])]
+    agrees(stored, *((whole, y) for y in calls))
+    agrees(stored, *((whole, y) for y in (np.array([3, 4]), np.array([128]), np.array([-128]))))
+
+
+def test_einsum_of_a_diagonal_takes_no_broadcasting():
+    agrees(lambda x: np.einsum("ii->i", x * 2), (np.ones((3, 3)),), (np.ones((3, 1)),))
+    agrees(lambda x: np.einsum("ii->i", x * 2), (np.ones((3, 1)),), native=False)
+
+
+def test_a_reduction_into_an_array_of_another_shape_raises():
+    def summed(x, out):
+        np.sum(x, axis=0, out=out)
+        return out
+
+    wide, narrow = (np.ones((2, 2)), np.zeros(2)), (np.ones((2, 1)), np.zeros(2))
+    agrees(summed, wide, narrow)
+    agrees(summed, narrow, wide, native=False)

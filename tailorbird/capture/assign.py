@@ -15,6 +15,7 @@ import numpy as np
 
 from tailorbird.capture.arith import binary
 from tailorbird.capture.build import convert
+from tailorbird.capture.elementwise import map_value
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, Scal
 from tailorbird.capture.views import broadcast_view, drop_axes, pick
@@ -24,7 +25,20 @@ from tailorbird.ir.node import Operand, Value, type_of
 def assign(t: Tracer, x: Arr, key: Any, value: Any) -> None:
     """`x[key] = value`."""
     target, _ = pick(t, x, key)
+    _must_hold(t, target, value)
     fill(t, target, t.operand(value))
+
+
+def _must_hold(t: Tracer, target: Arr, value: Any) -> None:
+    """A NumPy scalar goes into integers as int(value), which raises if it does not fit."""
+    if not isinstance(value, Scal) or value.type.weak or target.dtype.kind not in "iu":
+        return
+    found = value.type.dtype
+    if found.kind == "c" or np.can_cast(found, target.dtype, "safe"):
+        return
+    whole = map_value(t, "trunc", [value.value]) if found.kind == "f" else value.value
+    held = convert(t, convert(t, whole, target.dtype), found)
+    t.check(map_value(t, "not_equal", [held, whole]), "==")
 
 
 def fill(t: Tracer, target: Arr, value: Operand) -> None:
@@ -76,6 +90,8 @@ def augmented_item(t: Tracer, name: str, x: Arr, key: Any, value: Any) -> None:
     """`x[key] op= value`: the item is read, changed and assigned."""
     target, scalar = pick(t, x, key)
     if scalar:
-        fill(t, target, t.operand(binary(t, name, Scal(t.read(target)), value)))
+        changed = binary(t, name, Scal(t.read(target)), value)
+        _must_hold(t, target, changed)
+        fill(t, target, t.operand(changed))
     else:
         augment(t, name, target, value)

@@ -97,8 +97,6 @@ def _finals(t: Tracer) -> dict[Value, Value]:
             continue
         if x.buffer.content is not x.buffer.argument:
             _refuse_overlap(t, x.buffer.argument)
-            if not x.shape:
-                t.refuse("in_place_write", name=x.buffer.argument.name)
             found[x.buffer.argument] = x.buffer.content
     return found
 

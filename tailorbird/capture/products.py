@@ -159,6 +159,9 @@ def _einsum_view(t: Tracer, x: Arr, letters: str, output: str) -> Arr:
 def _unify_letters(t: Tracer, terms: list[str], arrays: list[Arr]) -> None:
     sizes: dict[str, Dim] = {}
     for term, x in zip(terms, arrays):
+        for k, letter in enumerate(term):
+            if not t.same(x.shape[k], x.shape[term.index(letter)]):
+                t.raises("ValueError: dimensions in single operand for collapsing index")
         for letter, size in zip(term, x.shape):
             sizes[letter] = t.together((sizes.get(letter, 1), size))
 

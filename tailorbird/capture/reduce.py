@@ -19,6 +19,7 @@ from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, Handler, Scal, Unhandled, is_number, is_static
 from tailorbird.capture.views import as_arr, normal_axes, normal_axis, reshape
 from tailorbird.ir.expr import Expr, product
+from tailorbird.ir.node import type_of
 from tailorbird.ir.promote import mean_dtype, sum_dtype
 from tailorbird.ir.types import Type
 
@@ -45,7 +46,13 @@ def _never_empty(t: Tracer, x: Arr, axes: tuple[int, ...]) -> None:
 
 
 def finish(t: Tracer, result: Any, out: Any) -> Any:
-    return result if out is None else store_out(t, result, out)
+    """The result, or `out` with the result in it; the shapes must be the same."""
+    if out is None:
+        return result
+    shape = type_of(t.operand(result)).shape
+    if isinstance(out, Arr) and not (len(shape) == out.ndim and all(map(t.same, shape, out.shape))):
+        t.raises("ValueError: output parameter for reduction operation has a wrong shape")
+    return store_out(t, result, out)
 
 
 def _sum_like(name: str) -> Handler:
