@@ -252,3 +252,8 @@ def test_a_reduction_into_an_array_of_another_shape_raises():
     wide, narrow = (np.ones((2, 2)), np.zeros(2)), (np.ones((2, 1)), np.zeros(2))
     agrees(summed, wide, narrow)
     agrees(summed, narrow, wide, native=False)
+
+
+def test_a_list_of_variants_is_short():
+    tailored = agrees(lambda x: x + 1, (np.ones(3),))
+    assert repr(tailored.variants) == "[<variant <lambda>(x: f64[n0] C), 1 hits, 0 misses>]"

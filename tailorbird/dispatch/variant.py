@@ -118,7 +118,7 @@ def _from_template(path: str, template: Any) -> Callable[..., Any]:
     return call
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Variant:
     """Compiled code for one graph and one set of layouts."""
 
@@ -136,6 +136,11 @@ class Variant:
     heats: dict[int, Heat] = field(default_factory=dict)
     misses: int = 0
     reasons: list[Why] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        """One line, for lists of variants: the graph and the code would be pages."""
+        guards = "; ".join(self.guards)
+        return f"<variant {self.name}({guards}), {self.hits} hits, {self.misses} misses>"
 
     @property
     def hits(self) -> int:
