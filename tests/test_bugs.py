@@ -256,4 +256,4 @@ def test_a_reduction_into_an_array_of_another_shape_raises():
 
 def test_a_list_of_variants_is_short():
     tailored = agrees(lambda x: x + 1, (np.ones(3),))
-    assert repr(tailored.variants) == "[<variant <lambda>(x: f64[n0] C), 1 hits, 0 misses>]"
+    assert repr(tailored.variants).endswith("<lambda>(x: f64[n0] C), 1 hits, 0 misses>]")
