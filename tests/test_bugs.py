@@ -257,3 +257,27 @@ def test_a_reduction_into_an_array_of_another_shape_raises():
 def test_a_list_of_variants_is_short():
     tailored = agrees(lambda x: x + 1, (np.ones(3),))
     assert repr(tailored.variants).endswith("<lambda>(x: f64[n0] C), 1 hits, 0 misses>]")
+
+
+def test_einsum_with_an_ellipsis_is_compiled():
+    def matrices(x, m):
+        return np.einsum("...c,dc->...d", x, m), np.einsum("...ij,...jk->...ik", x, m)
+
+    def inner(x, y):
+        return np.einsum("...i,...i->...", x, y) + 1
+
+    def rows(*shape):
+        return np.arange(float(np.prod(shape))).reshape(shape)
+
+    agrees(
+        matrices, (rows(4, 5, 3), rows(3, 3)), (rows(2, 2, 4), rows(4, 4)), (rows(4), rows(4, 4))
+    )
+    agrees(matrices, (rows(2, 6, 3, 3), rows(6, 3, 3)), native=False)
+    agrees(inner, (rows(4, 3), rows(3)), (rows(5, 2), rows(2)), (rows(3), rows(3)))
+    agrees(
+        inner, (rows(4, 1, 3), rows(2, 3)), (rows(4, 3), rows(4, 2)), (rows(5, 1, 2), rows(3, 2))
+    )
+    agrees(lambda x: np.einsum("...ij->...ji", x) * 2, (rows(2, 3, 4),), (rows(3, 4),))
+    agrees(lambda x: np.einsum("...ij", x) * 2, (rows(2, 3, 4),), native=False)
+    agrees(lambda x: np.einsum("..ij->ij", x), (rows(3, 4),), native=False)
+    agrees(lambda x: np.einsum("...ij->i", x), (rows(3, 4),), (rows(2, 3, 4),), native=False)

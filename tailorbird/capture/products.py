@@ -7,6 +7,7 @@ and `matmul` are two ops because NumPy rounds them differently.
 from __future__ import annotations
 
 from collections import Counter
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -124,14 +125,14 @@ def _summed_axes(t: Tracer, x: Arr, y: Arr, axes: Any) -> tuple[list[int], list[
 
 @handles(np.einsum)
 def _einsum(t: Tracer, subscripts: Any, *operands: Any, optimize: Any = False) -> Any:
-    if not isinstance(subscripts, str) or "." in subscripts:
+    if not isinstance(subscripts, str):
         raise Unhandled
-    text = subscripts.replace(" ", "")
+    arrays = [as_arr(t, x) for x in operands]
+    text = _spelt_out(subscripts.replace(" ", ""), [x.ndim for x in arrays])
     inputs, arrow, output = text.partition("->")
     if not arrow:
         output = "".join(sorted(c for c, n in Counter(inputs.replace(",", "")).items() if n == 1))
     terms = inputs.split(",")
-    arrays = [as_arr(t, x) for x in operands]
     if len(terms) != len(arrays) or any(len(s) != x.ndim for s, x in zip(terms, arrays)):
         t.raises("ValueError: einsum subscripts do not match the operands")
     if len(set(output)) != len(output) or not set(output) <= set(inputs):
@@ -143,6 +144,27 @@ def _einsum(t: Tracer, subscripts: Any, *operands: Any, optimize: Any = False) -
     kind = np.result_type(*(x.dtype for x in arrays))
     t.supported(kind, "einsum")
     return t.result(t.inferred("einsum", values, {"subscripts": f"{inputs}->{output}"}))
+
+
+def _spelt_out(text: str, ranks: list[int]) -> str:
+    """The subscripts with letters of their own in place of `...`, which aligns at the right."""
+    if "." not in text:
+        return text
+    inputs, arrow, output = text.partition("->")
+    terms = inputs.split(",")
+    counts = [rank - len(term) + 3 for term, rank in zip(terms, ranks) if "..." in term]
+    free = [c for c in ascii_letters if c not in text][: max(counts, default=0)]
+    if len(terms) != len(ranks) or not arrow or "..." not in output or min(counts, default=-1) < 0:
+        raise Unhandled
+    places = iter(counts)
+    spelt = [
+        term.replace("...", "".join(free[len(free) - next(places) :])) if "..." in term else term
+        for term in terms
+    ]
+    found = f"{','.join(spelt)}->{output.replace('...', ''.join(free))}"
+    if "." in found:
+        raise Unhandled
+    return found
 
 
 def _einsum_view(t: Tracer, x: Arr, letters: str, output: str) -> Arr:
@@ -164,6 +186,9 @@ def _unify_letters(t: Tracer, terms: list[str], arrays: list[Arr]) -> None:
                 t.raises("ValueError: dimensions in single operand for collapsing index")
         for letter, size in zip(term, x.shape):
             sizes[letter] = t.together((sizes.get(letter, 1), size))
+    for term, x in zip(terms, arrays):
+        if any(t.assume.canon(n) != t.assume.canon(sizes[c]) for c, n in zip(term, x.shape)):
+            raise Unhandled  # NumPy stretches a size of 1
 
 
 @handles(np.trace, method="trace")
