@@ -95,10 +95,7 @@ def _check_call(program: Program, plain: Any, tailored: Any, call: Call) -> str:
 
     def noisy() -> Iterator[Outcome]:
         for seed in range(NOISY_RUNS):
-            noise = Noise(seed)
-            names = {"N": noise.moved, "M": noise.move, "Q": noise.product}
-            names["NF"] = noise.moved_as_floats
-            yield run(load(program.noisy, **names), arguments())
+            yield run(load(program.noisy, **Noise(seed).names), arguments())
 
     expected = run(plain, arguments())
     if isinstance(expected.error, (NameError, MemoryError)):

@@ -19,6 +19,7 @@ import numpy as np
 
 SLACK = 8.0
 NOISE_ULPS = 4.0
+WIDER = {"f": "d", "d": "g", "F": "D", "D": "G"}
 
 
 @dataclass
@@ -189,7 +190,10 @@ def _class(x: np.ndarray) -> np.ndarray:
 
 
 class Noise:
-    """The functions `N`, `NF`, `M` and `Q` of a noisy program, which move values by a few ulp.
+    """The functions of a noisy program, which move values by a few ulp.
+
+    Every second run adds in a wider type instead: `W` widens what is summed and `N` narrows the
+    result again, so that NumPy's own error counts as noise.
 
     Where a complex number is not finite, which of its parts are nan is nobody's promise; nor is
     a product that overflows in one order and vanishes in another.
@@ -197,10 +201,23 @@ class Noise:
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
+        self.wide = seed % 2 == 1
+        self.widened: set[str] = set()
+        self.names = {"N": self.moved, "W": self.summed, "WF": self.summed_as_floats}
+        self.names |= {"M": self.move, "Q": self.product}
 
     def moved(self, x: Any) -> Any:
+        """A result, moved, and narrowed if what it was made from was widened."""
+        if self.widened and isinstance(x, (np.ndarray, np.generic)):
+            double = "d" if "d" in self.widened or "D" in self.widened else ""
+            narrow = {"g": "d", "G": "D", **({} if double else {"d": "f", "D": "F"})}
+            x = x.astype(narrow.get(x.dtype.char, x.dtype.char))
+        self.widened = set()
+        return self._moved(x)
+
+    def _moved(self, x: Any) -> Any:
         if isinstance(x, (tuple, list)):
-            return type(x)(map(self.moved, x))
+            return type(x)(map(self._moved, x))
         if not isinstance(x, (float, complex, np.ndarray, np.generic)):
             return x
         array = np.asarray(x)
@@ -215,9 +232,17 @@ class Noise:
             return found.astype(x.dtype)
         return array.dtype.type(found[()]) if isinstance(x, np.generic) else found.item()
 
-    def moved_as_floats(self, x: Any) -> Any:
+    def summed(self, x: Any) -> Any:
+        """What will be summed, moved or in a wider type."""
+        if not self.wide or not isinstance(x, np.ndarray) or x.dtype.kind not in "fc":
+            return self._moved(x)
+        self.widened.add(x.dtype.char)
+        return x.astype(WIDER[x.dtype.char])
+
+    def summed_as_floats(self, x: Any) -> Any:
+        """The same for means and norms, which take integers as floats."""
         whole = isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biu"
-        return self.moved(np.asarray(x, np.float64) if whole else x)
+        return self.summed(np.asarray(x, np.float64) if whole else x)
 
     def _step(self, x: np.ndarray) -> np.ndarray:
         """Up to a few ulp of the magnitude, either way, in both parts of complex numbers."""
@@ -244,4 +269,5 @@ class Noise:
     def move(self, x: Any) -> None:
         """In place; numbers and arrays that cannot be written stay as they are."""
         if isinstance(x, np.ndarray) and x.dtype.kind in "fc" and x.flags.writeable:
-            x[...] = self.moved(x)
+            x[...] = self._moved(x)
+        self.widened = set()

@@ -246,7 +246,7 @@ class Builder:
         for place, name in chosen.items():
             plain = plain.replace(place, name)
             wrap = exactness == "sum" and place not in ("{w}", "{t}")
-            noise = "NF" if MEANS.search(row.text) else "N"
+            noise = "WF" if MEANS.search(row.text) else "W"
             noisy = noisy.replace(place, f"{noise}({name})" if wrap else name)
         if "prod" in row.text and not row.effect:
             noisy = f"Q({noisy}, {chosen['{a}']})"
