@@ -281,3 +281,16 @@ def test_einsum_with_an_ellipsis_is_compiled():
     agrees(lambda x: np.einsum("...ij", x) * 2, (rows(2, 3, 4),), native=False)
     agrees(lambda x: np.einsum("..ij->ij", x), (rows(3, 4),), native=False)
     agrees(lambda x: np.einsum("...ij->i", x), (rows(3, 4),), (rows(2, 3, 4),), native=False)
+
+
+def test_a_multiple_of_a_size_is_compared_with_a_number():
+    def doubled(x, y):
+        return np.concatenate([x, x]) * y
+
+    agrees(
+        doubled,
+        (np.ones(3), np.arange(6.0)),
+        (np.ones(4), np.arange(8.0)),
+        (np.ones(4), np.ones(5)),
+    )
+    agrees(lambda x: np.concatenate([x, x]) * np.arange(6), (np.ones(3),), (np.ones(4),))

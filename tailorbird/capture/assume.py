@@ -237,6 +237,8 @@ class Assumptions:
         """Replaces one symbol so that the difference is zero."""
         if isinstance(difference, int):
             return difference == 0
+        difference = divide_exactly(difference, gcd(*(c for _, c in difference.terms))) or 0
+        assert isinstance(difference, Expr)
         candidates = [
             (sym.kind != "int", _number(sym), sym, coefficient)
             for (sym, *more), coefficient in _symbolic(difference)
