@@ -52,6 +52,8 @@ class _Noisy(interp._Run):
                 whole = OPS[op].meaning(*operands, **attrs)
             size = np.maximum(size, np.abs(np.asarray(whole)).astype(size.dtype))
         noise = self.rng.uniform(-1, 1, array.shape) * ULPS * eps
+        if array.dtype.kind == "c":
+            noise = noise + 1j * self.rng.uniform(-1, 1, array.shape) * ULPS * eps
         with np.errstate(all="ignore"):
             return np.asarray(array + noise * size).astype(array.dtype)
 

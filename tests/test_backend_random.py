@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from tailorbird import knobs
 from tailorbird.dispatch.signature import layout
-from tailorbird.errors import GuardMissed
+from tailorbird.errors import GuardMissed, Refused
 from tailorbird.ir import interp
 from tailorbird.ir.node import Graph
+from tailorbird.ir.promote import LEGACY
 from tailorbird.ir.show import show
 from tests.backend_kit import MISS, compile_graph, expected_leaves, native_leaves
 from tests.graph_compare import difference, noisy_runs
@@ -110,7 +111,11 @@ def check_program(graph: Graph, first: Sequence[Any], seed: int, special: bool) 
     if rng.random() < 0.5:
         names = ["C"] * len(first)
     arguments = laid_out_arguments(names, first)
-    native = compile_graph(graph, arguments)
+    try:
+        native = compile_graph(graph, arguments)
+    except Refused:  # NumPy 1.26 promotes some scalars by their values
+        assert LEGACY
+        return
     layouts = [layout_of(x) for x in arguments]
     try:
         compare(graph, native, arguments)
