@@ -96,9 +96,28 @@ class NestEmitter(Values):
         middle = whole if low == "0" else b.pure(f"add nsw i64 {low}, {whole}")
         with b.loop(low, middle, step) as i, self.axis(axis, i):
             body([k * width for k in range(unroll)])
-        wide = self.lanes_are_rows and width > 1  # one sweep over the columns that are left
-        lanes = [k * width for k in range(unroll)] if wide else [0]
-        with b.loop(middle, high, step if wide else width) as i, self.axis(axis, i):
+        if self.lanes_are_rows and width > 1 and unroll > 1:
+            # Columns left over: one sweep over all of them, unless they fit one vector.
+            left = b.pure(f"sub nsw i64 {high}, {middle}")
+            several = b.pure(f"icmp sgt i64 {left}, {width}")
+            end = b.pure(f"select i1 {several}, i64 {high}, i64 {middle}")
+            lanes = [k * width for k in range(unroll)]
+            self.masked_loop(axis, middle, end, high, lanes, body)
+            middle = end
+        self.masked_loop(axis, middle, high, high, [0], body)
+
+    def masked_loop(
+        self,
+        axis: Axis,
+        low: str,
+        end: str,
+        high: str,
+        lanes: list[int],
+        body: Callable[[list[int]], None],
+    ) -> None:
+        """From low to end, only the lanes below high."""
+        width = self.s.width
+        with self.b.loop(low, end, width * len(lanes)) as i, self.axis(axis, i):
             old = self.masks
             self.masks = {k: self.lane_mask(i, k, high) for k in lanes} if width > 1 else {}
             body(lanes)
