@@ -195,7 +195,7 @@ class Noise:
     Every second run adds in a wider type instead: `W` widens what is summed and `N` narrows the
     result again, so that NumPy's own error counts as noise.
 
-    Where a complex number is not finite, which of its parts are nan is nobody's promise; nor is
+    A nan has any sign. Where a complex number is not finite, which of its parts are nan is nobody's promise; nor is
     a product that overflows in one order and vanishes in another.
     """
 
@@ -226,6 +226,8 @@ class Noise:
         with np.errstate(all="ignore"):
             found = array + self._step(array)
             found = np.where(np.isfinite(array) & (array != 0), found, array)
+            if self.rng.random() < 0.5:
+                found = np.where(np.isnan(array), -array, found)
             if array.dtype.kind == "c" and self.rng.random() < 0.5:
                 found = np.where(np.isfinite(array), found, complex(np.nan, np.nan))
         if isinstance(x, np.ndarray):
