@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tailorbird import events, knobs
 from tailorbird.assemble import blas, build, symbols, target
 from tailorbird.capture import capture
@@ -30,7 +32,9 @@ from tailorbird.dispatch.variant import Variant, leaves_of, make_variant
 from tailorbird.errors import Refused
 from tailorbird.fuse.groups import fuse
 from tailorbird.fuse.show import show_plan
+from tailorbird.ir.expr import Sym
 from tailorbird.ir.parse import parse
+from tailorbird.ir.scope import bare
 from tailorbird.ir.show import show
 from tailorbird.ir.verify import verify
 from tailorbird.lower.program import lower
@@ -97,7 +101,21 @@ def _fuse(work: Work) -> None:
 
 def _lower(work: Work) -> None:
     layouts = tuple(leaf.layout for leaf in work.leaves[: len(work.graph.parameters)])
-    work.program = lower(work.graph, work.plan, layouts, target.host().vector_bytes)
+    width = target.host().vector_bytes
+    work.program = lower(work.graph, work.plan, layouts, width, _sizes(work))
+
+
+def _sizes(work: Work) -> dict[Sym, int]:
+    """The sizes and integers of the call at hand, by symbol."""
+    sizes: dict[Sym, int] = {}
+    for parameter, value in zip(work.graph.parameters, work.values):
+        for dim, size in zip(parameter.type.shape, np.shape(value)):
+            found = bare(dim)
+            if found is not None:
+                sizes[found] = size
+    for name, value in zip(work.graph.ints, work.values[len(work.graph.parameters) :]):
+        sizes[Sym(name, "int")] = value
+    return sizes
 
 
 def _emit(work: Work) -> None:

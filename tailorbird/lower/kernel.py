@@ -203,6 +203,7 @@ class Schedule:
     width: int = 1
     unroll: int = 1
     cost: int = 1  # rough instructions a point, for the thread threshold
+    owes: Dim | None = None  # not negative for sizes that this schedule is meant for
 
     def __str__(self) -> str:
         if not self.vector:

@@ -12,11 +12,14 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tailorbird.fuse.flow import Index, Position, along, flat, view_index
 from tailorbird.fuse.groups import Group, Plan, Single
-from tailorbird.ir.expr import Dim
+from tailorbird.ir.expr import Dim, Expr, Sym
 from tailorbird.ir.node import (
     Graph,
+    Guard,
     Node,
     Operand,
     Value,
@@ -46,15 +49,26 @@ from tailorbird.lower.steps import (
 __all__ = ["Check", "Gemm", "Matrix", "Program", "PythonCall", "lower", "parameter_strides"]
 
 
-def lower(graph: Graph, plan: Plan, layouts: tuple[str, ...], width_bytes: int) -> Program:
-    """Lowers a fused graph for arguments that lie as `layouts` says (one for each parameter)."""
+def lower(
+    graph: Graph,
+    plan: Plan,
+    layouts: tuple[str, ...],
+    width_bytes: int,
+    sizes: Mapping[Sym, int] | None = None,
+) -> Program:
+    """Lowers a fused graph for arguments that lie as `layouts` says (one for each parameter).
+
+    `sizes` are those of the call at hand, where known; schedules are chosen by them.
+    """
     lowerer = _Lowerer(graph, plan, layouts, width_bytes)
     program = lowerer.run()
     share(program, lowerer.views, lowerer.copies, lowerer.windows)
     for k, step in enumerate(program.steps):
         if isinstance(step, Nest):
             step.name = f"k{k}"
-            schedule(step, width_bytes)
+            owes = schedule(step, width_bytes, sizes).schedule.owes
+            if isinstance(owes, Expr):
+                graph.guards.append(Guard(">=", owes))
     return program
 
 

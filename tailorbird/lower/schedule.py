@@ -8,10 +8,12 @@ is the one along which most accesses are contiguous.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
 
 from tailorbird.fuse.flow import Position
 from tailorbird.fuse.groups import COSTS
+from tailorbird.ir.expr import Sym, evaluate, product
 from tailorbird.lower.kernel import PART, SIZES, Axis, Cell, Ex, Index, Load, Nest, Op, Schedule
 
 
@@ -37,6 +39,8 @@ def expressions_of(roots: Iterable[Ex]) -> list[Ex]:
     return order
 
 
+FEW, MANY = 4, 64  # elements of a short row; rows that make it worth while to run across them,
+# and elements of a row for which that code may still be used
 LIGHT = 8  # cost below which a map waits for memory
 HALF = 32  # bytes: such maps run better on half vectors, which seldom straddle two cache lines
 
@@ -65,14 +69,19 @@ def _positions(nest: Nest, order: list[Ex]) -> Iterator[tuple[Position, bool]]:
             yield store.at, False
 
 
-def schedule(nest: Nest, width_bytes: int) -> Nest:
-    """Chooses how the nest runs; changes only its axes and schedule."""
+def schedule(nest: Nest, width_bytes: int, sizes: Mapping[Sym, int] | None = None) -> Nest:
+    """Chooses how the nest runs; changes only its axes and schedule.
+
+    `sizes` are those of the call it is compiled for; they decide what is fast, never what is right.
+    """
     order = expressions(nest)
     folding = any(stage.folds for stage in nest.stages)
     if not nest.scan:
         _simplify(nest, order, folding)
     cost = sum(COSTS.get(x.op, 1) for x in order if isinstance(x, Op)) + 1
-    vector = _vector_axis(nest, order)
+    vector = _short_rows(nest, sizes or {})
+    owes = MANY - product(a.extent for a in nest.inner) if vector else None
+    vector = vector or _vector_axis(nest, order)
     if not vector:
         nest.schedule = Schedule(cost=cost)
         return nest
@@ -81,8 +90,20 @@ def schedule(nest: Nest, width_bytes: int) -> Nest:
     if cost < LIGHT and not any(stage.folds for stage in nest.stages):
         width_bytes = min(width_bytes, HALF)
     width = max(1, width_bytes // _widest(nest, order, vector))
-    nest.schedule = Schedule(vector, width, _unroll(nest, vector, cost), cost)
+    unroll = _unroll(nest, vector, cost)
+    while unroll > 2 and nest.rows and _extent(nest, vector, sizes or {}) < unroll * width:
+        unroll //= 2
+    nest.schedule = Schedule(vector, width, unroll, cost, owes)
     return nest
+
+
+def _extent(nest: Nest, axis: str, sizes: Mapping[Sym, int]) -> float:
+    """How long an axis is in the call at hand; infinite where that is not known."""
+    (extent,) = (a.extent for a in [*nest.rows, *nest.inner] if a.name == axis)
+    try:
+        return evaluate(extent, sizes)
+    except KeyError:
+        return math.inf
 
 
 def _simplify(nest: Nest, order: list[Ex], folding: bool) -> None:
@@ -113,6 +134,15 @@ def _collapse(axes: list[Axis], accesses: list[Position], named: set[str]) -> li
             out[k : k + 2] = [Axis(q.name, p.extent * q.extent)]
         k -= 1
     return out
+
+
+def _short_rows(nest: Nest, sizes: Mapping[Sym, int]) -> str:
+    """The row axis that lanes follow when there are many rows of a few elements each."""
+    if nest.scan or not nest.rows or not any(stage.folds for stage in nest.stages):
+        return ""
+    last = nest.rows[-1].name
+    inner = math.prod(_extent(nest, a.name, sizes) for a in nest.inner)
+    return last if inner <= FEW and MANY <= _extent(nest, last, sizes) < math.inf else ""
 
 
 def _vector_axis(nest: Nest, order: list[Ex]) -> str:
