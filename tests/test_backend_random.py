@@ -35,6 +35,7 @@ MIXES: dict[str, Collection[str]] = {
     "everything": STRAIGHT - REJECT_EMPTY,
     "moves": MOVING | SIMPLE,
     "folds": FOLDING | SIMPLE | {"exp", "divide", "sqrt", "read"},
+    "extremes": REJECT_EMPTY | SIMPLE | {"exp", "divide", "sum", "read", "reshape"},
     "folds and moves": FOLDING | MOVING | SIMPLE,
     "writes": {"write", "read", "add", "reshape", "sum", "multiply", "write_mask", "scatter"},
     "products": {"matmul", "dot", "einsum", "read", "reshape", "add", "sum", "concatenate"},
