@@ -91,7 +91,7 @@ def schedule(nest: Nest, width_bytes: int, sizes: Mapping[Sym, int] | None = Non
         width_bytes = min(width_bytes, HALF)
     width = max(1, width_bytes // _widest(nest, order, vector))
     unroll = _unroll(nest, vector, cost)
-    while unroll > 2 and nest.rows and _extent(nest, vector, sizes or {}) < unroll * width:
+    while unroll > 4 and nest.rows and _extent(nest, vector, sizes or {}) < unroll * width:
         unroll //= 2
     nest.schedule = Schedule(vector, width, unroll, cost, owes)
     return nest
