@@ -195,8 +195,8 @@ class Noise:
     Every second run adds in a wider type instead: `W` widens what is summed and `N` narrows the
     result again, so that NumPy's own error counts as noise.
 
-    A nan has any sign. Where a complex number is not finite, which of its parts are nan is nobody's promise; nor is
-    a product that overflows in one order and vanishes in another.
+    A nan has any sign. Where a complex number is not finite, which of its parts are nan is nobody's
+    promise; nor is a product that overflows in one order and vanishes in another.
     """
 
     def __init__(self, seed: int) -> None:
