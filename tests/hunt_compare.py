@@ -169,6 +169,8 @@ def _excused(a: np.ndarray, b: np.ndarray, samples: list[np.ndarray]) -> np.ndar
         moved = np.zeros(a.shape, bool)
         for s in samples:
             moved |= _class(s) != _class(a)
+        if a.dtype.kind == "c":
+            moved |= ~np.isfinite(a) & ~np.isfinite(b)
         if a.dtype.kind not in "fc":
             return moved
         spread = np.max([np.abs(s - a) for s in samples], axis=0)

@@ -294,3 +294,9 @@ def test_a_multiple_of_a_size_is_compared_with_a_number():
         (np.ones(4), np.ones(5)),
     )
     agrees(lambda x: np.concatenate([x, x]) * np.arange(6), (np.ones(3),), (np.ones(4),))
+
+
+def test_a_power_of_one_half_is_a_square_root_where_numpy_says_so():
+    x = np.array([-np.inf, -0.0, 4.0, np.nan, -1.0])
+    agrees(lambda x: x ** np.float32(0.5), (x,))
+    agrees(lambda x: np.power(x, 0.5), (x,), (x.astype(np.float32),))

@@ -20,6 +20,8 @@ from tailorbird.ir.promote import LEGACY
 from tailorbird.ir.shapes import result_dtype
 from tailorbird.ir.types import WEAK_FLOAT, Type
 
+with np.errstate(all="ignore"):
+    HALF_IS_SQRT = bool(np.isnan(np.power(np.array([-np.inf, 0.0]), 0.5)[0]))
 LARGEST_SINGLE = float(np.finfo(np.float32).max)
 
 
@@ -44,7 +46,15 @@ def map_value(t: Tracer, name: str, operands: Sequence[Operand]) -> Value:
     if name == "power" and dtype.kind in "iu":
         _integer_power(t, inputs[1], types[1])
     shape = t.broadcast([x.shape for x in types])
+    if name == "power" and dtype.kind == "f" and types[0].shape and _is_half(inputs[1]):
+        base = t.emit("cast", [inputs[0]], {"dtype": dtype}, Type(dtype, shape))
+        return t.emit("sqrt", [base], None, Type(dtype, shape))
     return t.emit(name, inputs, None, Type(dtype, shape))
+
+
+def _is_half(exponent: Operand) -> bool:
+    """Whether NumPy's loop takes square roots, which differ from powers at -0 and -inf."""
+    return isinstance(exponent, (float, np.floating)) and exponent == 0.5 and HALF_IS_SQRT
 
 
 def _meets_floats(t: Tracer, x: Operand, dtype: np.dtype) -> Operand:
