@@ -148,7 +148,7 @@ def _array(spec: Spec, shape: tuple[int, ...], rng: np.random.Generator) -> np.n
 
 def _unaligned(values: Any, shape: tuple[int, ...]) -> np.ndarray:
     x = values(shape)
-    memory = np.empty(x.nbytes + 1, np.uint8)[1:]
+    memory = np.zeros(x.nbytes + 1, np.uint8)[1:]
     found = memory.view(x.dtype).reshape(shape)
     found[...] = x
     return found
