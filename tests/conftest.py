@@ -9,6 +9,11 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import settings
+
+# The same examples in every run; `tests.hunt` and `tests.hunt_graphs` are for new ones.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.load_profile("repeatable")
 
 
 def pytest_addoption(parser):
