@@ -132,6 +132,7 @@ def test_elf_reader_refuses_damage():
 
 
 def test_code_goes_when_its_library_goes():
+    gc.collect()  # those of other tests
     library = jit.load(jit.compile_object(ADD), {}, ["add"])
     waiting = len(jit._dropped)
     del library
