@@ -44,7 +44,8 @@ class TestBuilder:
     def define(self, name: str, text: str) -> None:
         self.module[name] = text
 
-    def rare(self, mask: str, W: int, value: str, vtype: str, call_text: str) -> str:
+    def rare(self, mask: str, W: int, choices: list[tuple[str, str, str]]) -> list[str]:
+        ((vtype, value, call_text),) = choices
         if W > 1:
             reduce = f"@llvm.vector.reduce.or.v{W}i1(<{W} x i1>"
             self.declare(f"declare i1 {reduce})")
@@ -59,7 +60,7 @@ class TestBuilder:
             f"%joined{n} = phi {vtype} [{value}, %{self.block}], [%slow{n}, %rare{n}]",
         ]
         self.block = f"join{n}"
-        return f"%joined{n}"
+        return [f"%joined{n}"]
 
 
 def full_width(ty: str, avx512: bool) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 REGISTER = re.compile(r"%[A-Za-z][\w.]*")
@@ -195,14 +195,14 @@ class Builder:
         parent.append(f"E{n}:")
         self.block = f"E{n}"
 
-    def rare(self, mask: str, width: int, value: str, vtype: str, call: str) -> str:
-        """`value`, or the result of `call` when any lane of the mask is set; made once, as far out
-        as its operands allow.
+    def rare(self, mask: str, width: int, choices: Sequence[tuple[str, str, str]]) -> list[str]:
+        """For each choice (type, value, call) the value, or the result of the call when any lane of
+        the mask is set: one branch for all of them, made once, as far out as their operands allow.
         """
-        key = f"rare {mask}, {value}, {call}"
+        key = f"rare {mask}, {choices}"
         for scope in self.scopes:
             if key in scope.values:
-                return scope.values[key]
+                return scope.values[key].split()
         condition = mask
         if width > 1:
             bits = self.pure(f"bitcast <{width} x i1> {mask} to i{width}")
@@ -210,15 +210,17 @@ class Builder:
         depth = max((self.depth.get(r, 0) for r in REGISTER.findall(key)), default=0)
         inside, self.scopes = self.scopes[depth + 1 :], self.scopes[: depth + 1]
         block = self.block
-        slot = self.cell(vtype, value)
+        slots = [self.cell(kind, value) for kind, value, _ in choices]
         with self.when(condition):
-            self.do(f"store {vtype} {self.here(call)}, ptr {slot}")
-        register = self.here(f"load {vtype}, ptr {slot}")
-        self.scopes[-1].values[key] = register
+            for slot, (kind, _, call) in zip(slots, choices, strict=True):
+                self.do(f"store {kind} {self.here(call)}, ptr {slot}")
+        loads = zip(slots, choices, strict=True)
+        found = [self.here(f"load {kind}, ptr {slot}") for slot, (kind, _, _) in loads]
+        self.scopes[-1].values[key] = " ".join(found)
         self.scopes = self.scopes + inside
         if inside:
             self.block = block
-        return register
+        return found
 
     def function(self, signature: str, attributes: str) -> str:
         """The finished function."""

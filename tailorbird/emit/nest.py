@@ -154,6 +154,7 @@ class NestEmitter(Values):
         """All stages of one row, or of a vector of rows for each lane offset."""
         for stage in self.nest.stages:
             self.memo = {}
+            self.together = lanes
             for lane in lanes:
                 self.store_all(stage.head, lane)
             if not stage.loops:
@@ -298,6 +299,7 @@ class NestEmitter(Values):
         }
 
         def body(lanes: list[int]) -> None:
+            self.together = lanes
             for k, lane in enumerate(lanes):
                 self.compute_first(stage, lane)
                 for fold in stage.folds:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tailorbird.emit.builder import LLVM_TYPES, Builder, vector_type
@@ -444,30 +444,36 @@ QUOTIENT_RANGE = {"f32": (63, -60, 20, 23, 127), "f64": (500, -400, 100, 52, 102
 NOT_NORMAL = 0xBF  # vfpclass: zero, denormal, infinite or nan
 
 
-def divide_by_scalar(b: Builder, x: str, divisor: str, ty: str, width: int) -> str:
-    """Lanes over one divisor: a product with its reciprocal, and one step that rounds it right.
+def divide_by_scalar(b: Builder, xs: Sequence[str], divisor: str, ty: str, width: int) -> list[str]:
+    """Vectors over one divisor: products with its reciprocal, and one step that rounds them right.
 
     q = x * r; q + (x - q * s) * r is the correctly rounded quotient (Markstein) as long as the
-    residual is exact, and it is when it is a normal number. A vector with any other residual, and
-    every vector when the divisor is out of range, is divided.
+    residual is exact, and it is when it is a normal number. If any vector has another residual, and
+    whenever the divisor is out of range, all are divided: one branch for all of them.
     """
     lanes, one = Lanes(b, width, [], [ty], ty), Lanes(b, 1, [], [ty], ty)
     vt = lanes.vt()
-    most, low, high, _, _ = QUOTIENT_RANGE[ty]
+    _, low, high, _, _ = QUOTIENT_RANGE[ty]
     s = b.splat(divisor, ty, width)
     r = b.splat(b.pure(f"fdiv {one.vt()} {one.const(1.0)}, {divisor}"), ty, width)
-    q = b.pure(f"fmul {vt} {x}, {r}")
-    rest = lanes.intrinsic("fma", b.pure(f"fneg {vt} {q}"), s, x)
-    fixed = lanes.intrinsic("fma", rest, r, q)
-    bits = BITS[ty] * width
+    odd = b.splat(_outside(one, divisor, low, high), "b1", width)
+    choices = []
+    for x in xs:
+        q = b.pure(f"fmul {vt} {x}, {r}")
+        rest = lanes.intrinsic("fma", b.pure(f"fneg {vt} {q}"), s, x)
+        odd = lanes.bits("or", odd, _not_normal(lanes, rest, ty))
+        choices.append((vt, lanes.intrinsic("fma", rest, r, q), f"fdiv {vt} {x}, {s}"))
+    return b.rare(odd, width, choices)
+
+
+def _not_normal(x: Lanes, rest: str, ty: str) -> str:
+    """Where a residual is zero, subnormal, infinite, nan, or anything near."""
+    b, bits = x.b, BITS[ty] * x.width
     if b.avx512 and bits in (256, 512):
         name = f"llvm.x86.avx512.fpclass.{'ps' if ty == 'f32' else 'pd'}.{bits}"
-        call = b.intrinsic(name, lanes.vt("b1"), (vt, rest), ("i32", str(NOT_NORMAL)))
-        odd = b.pure(call)
-    else:
-        odd = _outside(lanes, x, -most, most)
-    odd = lanes.bits("or", b.splat(_outside(one, divisor, low, high), "b1", width), odd)
-    return b.rare(odd, width, fixed, vt, f"fdiv {vt} {x}, {s}")
+        return b.pure(b.intrinsic(name, x.vt("b1"), (x.vt(), rest), ("i32", str(NOT_NORMAL))))
+    most = QUOTIENT_RANGE[ty][0]
+    return _outside(x, rest, -most, most)
 
 
 def _outside(x: Lanes, a: str, low: int, high: int) -> str:

@@ -57,6 +57,7 @@ class Values:
         self.cells: dict[str, dict[int, str]] = {}
         self.memo: dict[tuple[int, int], Register] = {}
         self.masks: dict[int, str] = {}  # by lane offset; none outside a tail
+        self.together: list[int] = []  # lane offsets whose values may be computed at once
 
     @contextmanager
     def axis(self, axis: Axis, counter: str) -> Iterator[None]:
@@ -147,8 +148,16 @@ class Values:
         if x.op == "cast":
             return cast(self.b, args[0], types[0], x.ty, width), width
         if x.op == "divide" and width > 1 and values[1][1] == 1:
-            return divide_by_scalar(self.b, args[0], values[1][0], x.ty, width), width
+            return self.quotient(x, lane, values[1][0], width), width
         return emit_op(self.b, x.op, args, types, x.ty, width), width
+
+    def quotient(self, x: Op, lane: int, divisor: str, width: int) -> str:
+        """A vector over a scalar; those of the lane offsets that run together share a branch."""
+        lanes = self.together if lane in self.together else [lane]
+        above = [self.widened(x.args[0], k, x.ty, width) for k in lanes]
+        for k, found in zip(lanes, divide_by_scalar(self.b, above, divisor, x.ty, width)):
+            self.memo[id(x), k if self.varies(x) else 0] = found, width
+        return self.memo[id(x), lane if self.varies(x) else 0][0]
 
     def store_all(self, stores: list[Store], lane: int) -> None:
         """Stores at one point; every value is computed before the first is stored."""

@@ -28,7 +28,9 @@ class Builder(Protocol):
 
     def define(self, name: str, text: str, /) -> None: ...
 
-    def rare(self, mask: str, width: int, value: str, vtype: str, call: str, /) -> str: ...
+    def rare(
+        self, mask: str, width: int, choices: Sequence[tuple[str, str, str]], /
+    ) -> list[str]: ...
 
 
 class Recorder:
@@ -231,7 +233,8 @@ class Lanes:
             full, f"define internal {self.vt} @{full}({takes}) noinline {{\n  {lines}\n}}"
         )
         gives = ", ".join(map(" ".join, arguments))
-        return self.b.rare(mask, self.width, value, self.vt, f"call {self.vt} @{full}({gives})")
+        call = f"call {self.vt} @{full}({gives})"
+        return self.b.rare(mask, self.width, [(self.vt, value, call)])[0]
 
     # What AVX-512 has an instruction for
 

@@ -40,7 +40,7 @@ def _beyond(v: Lanes, name: str, x: str, size: str, value: str) -> str:
     v.b.declare(f"declare {v.ty} @{name}{'' if v.double else 'f'}({v.ty})")
     v.b.define(slow, _slow_text(v, slow, f"{name}{'' if v.double else 'f'}"))
     call = f"call {v.vt} @{slow}({v.vt} {x}, {v.vt} {value}, {v.mt} {far})"
-    return v.b.rare(far, v.width, value, v.vt, call)
+    return v.b.rare(far, v.width, [(v.vt, value, call)])[0]
 
 
 def _slow_text(v: Lanes, name: str, libm: str) -> str:

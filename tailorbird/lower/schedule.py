@@ -41,6 +41,7 @@ def expressions_of(roots: Iterable[Ex]) -> list[Ex]:
 
 FEW, MANY = 4, 64  # elements of a short row; rows that make it worth while to run across them,
 # and elements of a row for which that code may still be used
+DEAR = 12  # cost of an op, an exp say, of which two vectors fill the registers
 LIGHT = 8  # cost below which a map waits for memory
 HALF = 32  # bytes: such maps run better on half vectors, which seldom straddle two cache lines
 
@@ -78,7 +79,8 @@ def schedule(nest: Nest, width_bytes: int, sizes: Mapping[Sym, int] | None = Non
     folding = any(stage.folds for stage in nest.stages)
     if not nest.scan:
         _simplify(nest, order, folding)
-    cost = sum(COSTS.get(x.op, 1) for x in order if isinstance(x, Op)) + 1
+    costs = [COSTS.get(x.op, 1) for x in order if isinstance(x, Op)]
+    cost = sum(costs) + 1
     vector = _short_rows(nest, sizes or {})
     owes = MANY - product(a.extent for a in nest.inner) if vector else None
     vector = vector or _vector_axis(nest, order)
@@ -90,7 +92,7 @@ def schedule(nest: Nest, width_bytes: int, sizes: Mapping[Sym, int] | None = Non
     if cost < LIGHT and not any(stage.folds for stage in nest.stages):
         width_bytes = min(width_bytes, HALF)
     width = max(1, width_bytes // _widest(nest, order, vector))
-    unroll = _unroll(nest, vector, cost)
+    unroll = _unroll(nest, vector, cost, max(costs, default=0))
     while unroll > 4 and nest.rows and _extent(nest, vector, sizes or {}) < unroll * width:
         unroll //= 2
     nest.schedule = Schedule(vector, width, unroll, cost, owes)
@@ -201,12 +203,14 @@ def _widest(nest: Nest, order: list[Ex], vector: str) -> int:
     return max(sizes)
 
 
-def _unroll(nest: Nest, vector: str, cost: int) -> int:
+def _unroll(nest: Nest, vector: str, cost: int, dearest: int) -> int:
     """Vectors in flight: enough chains to hide latency, few enough to stay in registers."""
     if nest.scan:
         return 2
     if any(stage.folds for stage in nest.stages):
         if any(a.name == vector for a in nest.rows):
             return 4 if cost < 60 else 2
-        return 2 if nest.rows and cost > 4 else 8 if cost <= 4 else 4 if cost < 40 else 2
+        if cost <= 4:
+            return 8
+        return 4 if cost < 40 and not (nest.rows and dearest >= DEAR) else 2
     return 4 if cost < LIGHT else 2 if cost < 80 else 1
