@@ -204,6 +204,7 @@ class Schedule:
     unroll: int = 1
     cost: int = 1  # rough instructions a point, for the thread threshold
     owes: Dim | None = None  # not negative for sizes that this schedule is meant for
+    backward: bool = False  # chunks of a fold from the last one: what was read last is in the cache
 
     def __str__(self) -> str:
         if not self.vector:

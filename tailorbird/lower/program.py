@@ -63,10 +63,12 @@ def lower(
     lowerer = _Lowerer(graph, plan, layouts, width_bytes)
     program = lowerer.run()
     share(program, lowerer.views, lowerer.copies, lowerer.windows)
+    backward = False
     for k, step in enumerate(program.steps):
         if isinstance(step, Nest):
             step.name = f"k{k}"
             owes = schedule(step, width_bytes, sizes).schedule.owes
+            step.schedule.backward, backward = backward, not backward
             if isinstance(owes, Expr):
                 graph.guards.append(Guard(">=", owes))
     return program
