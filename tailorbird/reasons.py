@@ -161,6 +161,10 @@ REASONS: Mapping[str, tuple[str, str]] = {
         "the compiler rejected the code for {name}: {error}",
         "this is a bug of Tailorbird's; the plain function is used meanwhile",
     ),
+    "call_in_loop": (
+        "{name} is called in a loop, and no native code is made for it",
+        "call it outside the loop where possible",
+    ),
     "no_blas": (
         "NumPy's BLAS cannot be called directly",
         "nothing to do: matrix products go through NumPy",

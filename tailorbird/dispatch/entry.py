@@ -12,6 +12,7 @@ elements), and Python objects: static arguments, callables of opaque calls, stat
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 from tailorbird.dispatch import abi, guards, runners
@@ -19,11 +20,14 @@ from tailorbird.dispatch.boxing import ASK, COUNTDOWN, HITS, LOST, OBJECTS, Boxi
 from tailorbird.dispatch.guards import INTEGER, Leaf, put
 from tailorbird.dispatch.products import Multiplier
 from tailorbird.emit.builder import Module
+from tailorbird.emit.control import ControlEmitter
+from tailorbird.emit.frame import Asked
 from tailorbird.emit.nest import NestEmitter, has_partials, partial_name
-from tailorbird.ir.expr import Dim, product
+from tailorbird.ir.expr import Dim, Expr, product
 from tailorbird.ir.node import Value, leaves
 from tailorbird.lower.kernel import SIZES, Buffer, Nest, c_strides
 from tailorbird.lower.program import Check, Gemm, Program, PythonCall, parameter_strides
+from tailorbird.lower.steps import Bind, Control
 
 LARGE = 1 << 20  # bytes from which a result comes from recycled memory
 STACK = 8192  # bytes of temporaries kept on the stack
@@ -69,6 +73,10 @@ class EntryEmitter(Boxing):
                 self.prepare()
             elif isinstance(step, Check):
                 self.check_flag(step)
+            elif isinstance(step, Control):
+                self.run_control(step)
+                self.fill()
+                self.prepare()
             else:
                 self.run(f"run_{self.step_name(step, k)}", release)
         self.give_back()
@@ -86,7 +94,15 @@ class EntryEmitter(Boxing):
             NestEmitter(self.module, self.frame, step).emit()
             runners.Runner(self.module, self.frame).nest(step)
         elif isinstance(step, Gemm):
-            Multiplier(self.module, self.frame, step, self.int_bits).emit(f"gemm{k}")
+            self.emit_product(step, f"gemm{k}")
+        elif isinstance(step, Control):
+            ControlEmitter(self.module, self.frame, step, self.emit_product).emit()
+
+    def emit_product(self, step: Gemm, name: str) -> list[Hashable]:
+        """The function of a matrix product; the slots of the frame that it reads."""
+        asked = Asked(self.frame)
+        Multiplier(self.module, asked, step, self.int_bits).emit(name)
+        return asked.keys
 
     # -- guards
 
@@ -184,7 +200,8 @@ class EntryEmitter(Boxing):
         t = self.t
         plan: list[tuple[str, str]] = []  # (frame pointer, bytes)
         for buffer in self.program.buffers:
-            if buffer.name in self.ready or not t.can_compute(buffer.size):
+            size = buffer.size if buffer.room is None else buffer.room
+            if buffer.name in self.ready or not t.can_compute(size):
                 continue
             if buffer.role == "returned":
                 continue
@@ -192,9 +209,8 @@ class EntryEmitter(Boxing):
             if buffer.role in ("result", "array") and buffer.shape:
                 self.new_array(buffer)
             else:
-                plan.append(
-                    (buffer.name, t.reg(f"mul i64 {t.size(buffer.size)}, {SIZES[buffer.ty]}"))
-                )
+                room = t.op_max(t.size(size), "0")  # a loop that never runs has no last turn
+                plan.append((buffer.name, t.reg(f"mul i64 {room}, {SIZES[buffer.ty]}")))
         for step in self.program.steps:
             if not isinstance(step, Nest) or not has_partials(step) or step.name in self.ready:
                 continue
@@ -310,6 +326,28 @@ class EntryEmitter(Boxing):
         t.do(f"call void @{function}(ptr %f)")
         t.do(f"br label %{done}")
         t.label(done)
+
+    def run_control(self, step: Control) -> None:
+        """Runs loops and branches; they may have released the GIL, and may have left."""
+        t = self.t
+        state = t.reg(f"getelementptr i64, ptr %f, i64 {self.frame.slot('gil')}")
+        t.do(f"store ptr null, ptr {state}")
+        status = t.reg(f"call i32 @{step.name}(ptr %f)")
+        held = t.reg(f"load ptr, ptr {state}")
+        back, on = t.fresh("back"), t.fresh("on")
+        t.do(f"br i1 {t.reg(f'icmp eq ptr {held}, null')}, label %{on}, label %{back}")
+        t.label(back)
+        t.call("tb_PyEval_RestoreThread", "void", ("ptr", held))
+        t.do(f"br label %{on}")
+        t.label(on)
+        t.require(t.reg(f"icmp ne i32 {status}, 2"), "failed")
+        t.require(t.reg(f"icmp eq i32 {status}, 0"))
+        for inner in step.steps:
+            if isinstance(inner, Bind):
+                symbol = Expr((((inner.symbol,), 1),))
+                slot = self.frame.slot("size", symbol)
+                self.filled.add(("size", symbol))
+                t.symbols[inner.symbol] = t.field("%f", 8 * slot, "i64")
 
     def python_call(self, step: PythonCall) -> None:
         """Calls Python with arrays of our own; what comes back must be what was captured, else

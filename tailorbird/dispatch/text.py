@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tailorbird.emit.builder import Module
-from tailorbird.ir.expr import Dim, Expr, Sym
+from tailorbird.emit.integers import Integers
+from tailorbird.ir.expr import Dim, Sym
 
 
-class Text:
+class Text(Integers):
     """Lines of one function. `missed` is the label where a guard that does not hold goes."""
 
     def __init__(self, module: Module) -> None:
@@ -80,76 +81,19 @@ class Text:
         if isinstance(dim, int):
             return str(dim)
         if dim not in self.sizes:
-            self.sizes[dim] = self.polynomial(dim)
+            # Sizes fit 64 bits by nature; what is made of integer arguments is checked.
+            checked = any(sym.kind in ("int", "op", "value") for sym in dim.symbols())
+            self.sizes[dim] = self.polynomial(dim, checked)
         return self.sizes[dim]
 
-    def polynomial(self, dim: Expr) -> str:
-        """Sizes fit 64 bits by nature; what is made of integer arguments is checked."""
-        checked = any(sym.kind in ("int", "op") for sym in dim.symbols())
-        total = ""
-        for monomial, coefficient in dim.terms:
-            term = str(coefficient)
-            for sym in monomial:
-                factor = self.symbol(sym)
-                term = factor if term == "1" else self.exact("mul", term, factor, checked)
-            total = self.exact("add", total, term, checked) if total else term
-        return total
-
-    def exact(self, op: str, a: str, b: str, checked: bool) -> str:
-        """A sum or product; when checked, one that leaves 64 bits is a miss."""
-        if not checked:
-            return self.reg(f"{op} i64 {a}, {b}")
-        pair = self.call(f"llvm.s{op}.with.overflow.i64", "{i64, i1}", ("i64", a), ("i64", b))
-        return self.unless_over(pair)
-
-    def unless_over(self, pair: str) -> str:
-        """The number of {number, whether it overflowed}."""
-        over = self.reg(f"extractvalue {{i64, i1}} {pair}, 1")
-        self.require(self.reg(f"xor i1 {over}, true"))
-        return self.reg(f"extractvalue {{i64, i1}} {pair}, 0")
+    def value_of(self, sym: Sym) -> str:
+        assert sym in self.symbols, f"{sym} has no value yet"
+        return self.symbols[sym]
 
     def symbol(self, sym: Sym) -> str:
         if sym not in self.symbols:
-            assert sym.kind == "op", f"{sym} has no value yet"
-            args = [self.size(a) for a in sym.args]
-            self.symbols[sym] = getattr(self, f"op_{sym.name}")(*args)
+            self.symbols[sym] = super().symbol(sym)
         return self.symbols[sym]
-
-    def ceil_div(self, a: str, b: str) -> str:
-        """a / b rounded up, for positive b."""
-        last = self.reg(f"sub i64 {b}, 1")
-        raised = self.reg(f"add i64 {a}, {last}")
-        return self.reg(f"sdiv i64 {raised}, {b}")
-
-    def op_min(self, a: str, b: str) -> str:
-        return self.call("llvm.smin.i64", "i64", ("i64", a), ("i64", b))
-
-    def op_max(self, a: str, b: str) -> str:
-        return self.call("llvm.smax.i64", "i64", ("i64", a), ("i64", b))
-
-    def op_floordiv(self, a: str, b: str) -> str:
-        q, _, lower = self.divided(a, b)
-        return self.reg(f"select i1 {lower}, i64 {self.reg(f'sub i64 {q}, 1')}, i64 {q}")
-
-    def op_mod(self, a: str, b: str) -> str:
-        _, r, lower = self.divided(a, b)
-        return self.reg(f"select i1 {lower}, i64 {self.reg(f'add i64 {r}, {b}')}, i64 {r}")
-
-    def op_pow(self, a: str, b: str) -> str:
-        """By a loop in a helper; a negative exponent is a miss."""
-        self.module.definitions.setdefault("tb_ipow", IPOW)
-        name = "declare {i64, i1} @llvm.smul.with.overflow.i64(i64, i64)"
-        self.module.declarations[name] = None
-        return self.unless_over(self.reg(f"call {{i64, i1}} @tb_ipow(i64 {a}, i64 {b})"))
-
-    def divided(self, a: str, b: str) -> tuple[str, str, str]:
-        zero = self.reg(f"icmp eq i64 {b}, 0")
-        self.require(self.reg(f"xor i1 {zero}, true"))
-        q = self.reg(f"sdiv i64 {a}, {b}")
-        r = self.reg(f"srem i64 {a}, {b}")
-        crossed = self.reg(f"icmp slt i64 {self.reg(f'xor i64 {r}, {b}')}, 0")
-        some = self.reg(f"icmp ne i64 {r}, 0")
-        return q, r, self.reg(f"and i1 {crossed}, {some}")
 
     def can_compute(self, dim: Dim) -> bool:
         """Whether every symbol of an expression is known."""
@@ -160,29 +104,3 @@ class Text:
     def function(self, signature: str, attributes: str = "") -> str:
         body = "\n".join([*self.slots, "  br label %begin", "begin:", *self.lines])
         return f"define {signature} {attributes} {{\nentry:\n{body}\n}}\n"
-
-
-IPOW = """define internal {i64, i1} @tb_ipow(i64 %a, i64 %b) {
-entry:
-  %negative = icmp slt i64 %b, 0
-  br label %loop
-loop:
-  %r = phi i64 [1, %entry], [%r1, %body]
-  %k = phi i64 [0, %entry], [%k1, %body]
-  %over = phi i1 [%negative, %entry], [%over1, %body]
-  %c = icmp slt i64 %k, %b
-  %on = xor i1 %over, true
-  %go = and i1 %c, %on
-  br i1 %go, label %body, label %done
-body:
-  %p = call {i64, i1} @llvm.smul.with.overflow.i64(i64 %r, i64 %a)
-  %r1 = extractvalue {i64, i1} %p, 0
-  %over1 = extractvalue {i64, i1} %p, 1
-  %k1 = add i64 %k, 1
-  br label %loop
-done:
-  %s0 = insertvalue {i64, i1} poison, i64 %r, 0
-  %s1 = insertvalue {i64, i1} %s0, i1 %over, 1
-  ret {i64, i1} %s1
-}
-"""

@@ -24,6 +24,10 @@ LLVM_TYPES = {
 MEMORY_TYPES = {**LLVM_TYPES, "b1": "i8"}
 
 
+def _reads_memory(text: str) -> bool:
+    return "ptr" in text and not text.startswith("getelementptr")
+
+
 def vector_type(ty: str, width: int) -> str:
     """`<8 x float>`, or the scalar type."""
     return LLVM_TYPES[ty] if width == 1 else f"<{width} x {LLVM_TYPES[ty]}>"
@@ -73,6 +77,7 @@ class Builder:
         self.cells: list[str] = []
         self.block = "entry"
         self.count = 0
+        self.barrier = 0  # the scope that loads stay inside: one that may not run at all
 
     def name(self, prefix: str = "v") -> str:
         self.count += 1
@@ -80,12 +85,16 @@ class Builder:
 
     # -- instructions
 
-    def pure(self, text: str) -> str:
-        """The value of a pure instruction, made once, as far out as its operands allow."""
+    def pure(self, text: str, safe: bool = False) -> str:
+        """The value of a pure instruction, made once, as far out as its operands allow; a load goes
+        no further than the barrier, unless its address is known to be safe.
+        """
         for scope in self.scopes:
             if text in scope.values:
                 return scope.values[text]
         depth = max((self.depth.get(r, 0) for r in REGISTER.findall(text)), default=0)
+        if not safe and depth < self.barrier and _reads_memory(text):
+            depth = self.barrier
         register = self.name()
         scope = self.scopes[depth]
         scope.lines.append(f"  {register} = {text}")
@@ -180,13 +189,65 @@ class Builder:
         self.block = f"X{n}"
 
     @contextmanager
+    def shielded(self) -> Iterator[Scope]:
+        """A scope that may not run: loads stay inside. The caller places its lines."""
+        self.scopes.append(Scope())
+        around, self.barrier = self.barrier, len(self.scopes) - 1
+        yield self.scopes[-1]
+        self.scopes.pop()
+        self.barrier = around
+
+    @contextmanager
+    def turns(self, low: str, high: str, step: int) -> Iterator[tuple[str, str]]:
+        """A counted loop around anything: loads that do not change run once, if it runs at all.
+        Yields the counter and the label behind it.
+        """
+        self.count += 1
+        n = self.count
+        cell = self.cell("i64")
+        with self.shielded() as before:
+            self.scopes.append(Scope())
+            counter = self.here(f"load i64, ptr {cell}")
+            self.block = f"L{n}"
+            yield counter, f"X{n}"
+            after = self.here(f"add nsw i64 {counter}, {step}")
+            self.do(f"store i64 {after}, ptr {cell}")
+            on = self.here(f"icmp {'slt' if step > 0 else 'sgt'} i64 {after}, {high}")
+            self.do(f"br i1 {on}, label %L{n}, label %X{n}")
+            body = self.scopes.pop()
+        self.do(f"store i64 {low}, ptr {cell}")
+        some = self.here(f"icmp {'slt' if step > 0 else 'sgt'} i64 {low}, {high}")
+        self.do(f"br i1 {some}, label %P{n}, label %X{n}")
+        self.label(f"P{n}")
+        self.scopes[-1].lines += [*before.lines, f"  br label %L{n}", f"L{n}:", *body.lines]
+        self.label(f"X{n}")
+
+    @contextmanager
+    def forever(self) -> Iterator[str]:
+        """A loop that ends by a branch to the label it yields."""
+        self.count += 1
+        n = self.count
+        with self.shielded() as body:
+            self.block = f"L{n}"
+            yield f"X{n}"
+            self.do(f"br label %L{n}")
+        self.do(f"br label %L{n}")
+        self.scopes[-1].lines += [f"L{n}:", *body.lines]
+        self.label(f"X{n}")
+
+    def go_on(self, condition: str, otherwise: str) -> None:
+        """Goes on only if an i1 holds, else to a label."""
+        self.count += 1
+        self.do(f"br i1 {condition}, label %K{self.count}, label %{otherwise}")
+        self.label(f"K{self.count}")
+
+    @contextmanager
     def when(self, condition: str) -> Iterator[None]:
         """Code that runs only if the condition (an i1) holds."""
         self.count += 1
         n = self.count
-        self.scopes.append(Scope())
-        yield
-        scope = self.scopes.pop()
+        with self.shielded() as scope:
+            yield
         parent = self.scopes[-1].lines
         parent.append(f"  br i1 {condition}, label %T{n}, label %E{n}")
         parent.append(f"T{n}:")

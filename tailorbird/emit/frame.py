@@ -27,6 +27,10 @@ class Frame:
             return str(dim)
         return self.load(b, "i64", "size", dim)
 
+    def exact(self, b: Builder, dim: Dim) -> str:
+        """The same, as a number that the program computes with."""
+        return self.size(b, dim)
+
     def pointer(self, b: Builder, name: str) -> str:
         return self.load(b, "ptr", "pointer", name)
 
@@ -36,7 +40,19 @@ class Frame:
 
     def load(self, b: Builder, llvm_type: str, *key: Hashable) -> str:
         address = self.address(b, *key)
-        return b.pure(f"load {llvm_type}, ptr {address}, align 8")
+        return b.pure(f"load {llvm_type}, ptr {address}, align 8", safe=True)
 
     def address(self, b: Builder, *key: Hashable) -> str:
         return b.pure(f"getelementptr i64, ptr %f, i64 {self.slot(*key)}")
+
+
+class Asked(Frame):
+    """The same frame, with a list of the slots that somebody asked for."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.slots = frame.slots
+        self.keys: list[Hashable] = []
+
+    def slot(self, *key: Hashable) -> int:
+        self.keys.append(key)
+        return super().slot(*key)

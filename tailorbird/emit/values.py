@@ -107,7 +107,7 @@ class Values:
         if isinstance(x, Const):
             return b.constant(x.value, x.ty, 1), 1
         if isinstance(x, Size):
-            return self.frame.size(b, x.dim), 1
+            return self.frame.exact(b, x.dim), 1
         if isinstance(x, Scalar):
             return self.frame.scalar(b, x.name, x.ty), 1
         if isinstance(x, Cell):

@@ -5,6 +5,10 @@ nest reads. Every other map is inlined where it is used, at whatever index. A st
 latest group that has its domain, that already holds or shares what it reads, and that runs no
 earlier than everything it needs.
 
+A loop or a branch is a step that holds steps of its own. What crosses into it is stored, so that
+it is computed once; and a map that reads memory which changes before the map is used is stored
+where it stands (`versions.py` knows when memory changes).
+
 Invariants:
 - A group has one domain (a shape). Once a reduction has joined, its kept axes are the group's
   `rows`; each row runs level by level, and a member reads another member only at the row (and, for
@@ -17,16 +21,20 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from tailorbird.fuse.capable import folds
 from tailorbird.fuse.flow import ZERO, Index, along, inlines, operands_at, reduced_operand
+from tailorbird.fuse.keep import keep_versions
+from tailorbird.fuse.versions import Versions, has_regions, versions_of
 from tailorbird.ir.expr import Dim
 from tailorbird.ir.node import (
     Graph,
     Node,
     Operand,
+    Region,
     Value,
     identity_view,
     leaves,
@@ -47,8 +55,8 @@ COSTS = {
 RECOMPUTE = 8  # storing and loading an element costs about this much
 MEMBERS = 24
 DEEPEST = 64  # maps inlined into each other
-COPYING = frozenset({"concatenate", "write", "check", "call"})
-EFFECTS = frozenset({"call", "check"})
+COPYING = frozenset({"concatenate", "write", "check", "call", "bind"})
+EFFECTS = frozenset({"call", "check", "bind"})
 
 
 @dataclass(eq=False)
@@ -76,15 +84,35 @@ class Single:
     node: Node
 
 
-Step = Group | Single
+@dataclass(eq=False)
+class Nested:
+    """A loop or a branch: the node, and the steps of each of its regions."""
+
+    node: Node
+    bodies: list[list[Step]]
+
+
+Step = Group | Single | Nested
 
 
 @dataclass
 class Plan:
-    """The steps in order, and the values that live in memory."""
+    """The steps in order, the values that live in memory, and who shares which where there are
+    loops or branches.
+    """
 
     steps: list[Step]
     stored: set[Value]
+    versions: Versions | None = None
+
+    def walk(self) -> Iterator[Step]:
+        """Every step, those inside others too."""
+        pending = self.steps[::-1]
+        while pending:
+            step = pending.pop()
+            yield step
+            if isinstance(step, Nested):
+                pending += [inner for body in step.bodies for inner in body]
 
 
 def is_reduction(x: Value | Node) -> bool:
@@ -94,11 +122,12 @@ def is_reduction(x: Value | Node) -> bool:
 
 
 def fuse(graph: Graph) -> Plan:
-    """Groups the nodes of a straight-line graph."""
+    """Groups the nodes of a graph."""
     separate_copies(graph)
+    versions = versions_of(graph) if has_regions(graph) else None
     extra: set[Value] = set()
     for _ in range(4):
-        planner = _Planner(graph, extra)
+        planner = _Planner(graph, extra, versions)
         plan = planner.plan()
         more = planner.worth_storing() - extra
         if not more:
@@ -128,7 +157,11 @@ def must_store(graph: Graph) -> set[Value]:
     stored = {x for x in leaves(graph.results) if isinstance(x, Value) and x.node is not None}
     stored |= {v for v in graph.finals.values() if v.node is not None}
     depth: dict[Value, int] = {}
-    for node in graph.body.nodes:
+    for node in graph.body.walk():
+        if node.regions:
+            ends = (x for region in node.regions for x in region.yields if isinstance(x, Value))
+            stored |= {x for x in (*node.outputs, *_values(node), *ends) if x.node is not None}
+            continue
         if inlines(node):
             value = node.result
             depth[value] = 1 + max((depth.get(x, 0) for x in _values(node)), default=0)
@@ -162,25 +195,47 @@ def _needs_memory(node: Node, x: Value) -> bool:
 
 
 class _Planner:
-    def __init__(self, graph: Graph, extra: set[Value]) -> None:
+    def __init__(self, graph: Graph, extra: set[Value], versions: Versions | None) -> None:
         self.graph = graph
+        self.versions = versions
         self.stored = must_store(graph) | extra
+        if versions is not None:
+            keep_versions(graph, versions, self.stored)
         self.steps: list[Step] = []
         self.place: dict[Value, int] = {}
         self.uses: dict[Value, set[tuple[int, Index]]] = {}
+        self.count = 0  # of steps in regions that are done, so that places differ
 
     def plan(self) -> Plan:
-        for node in self.graph.body.nodes:
+        return Plan(self.region(self.graph.body), self.stored, self.versions)
+
+    def region(self, region: Region) -> list[Step]:
+        """The steps of a region; what was made around it is there before the first of them."""
+        around, self.steps, self.place = (self.steps, self.place), [], {}
+        for node in region.nodes:
+            if node.regions:
+                self.add(Nested(node, [self.region(inner) for inner in node.regions]))
+                continue
             wanted = [v for v in node.outputs if v in self.stored]
-            if not wanted and node.op not in EFFECTS:
+            if (not wanted and node.op not in EFFECTS) or self.is_only_room(node):
                 continue
             if is_reduction(node) or inlines(node):
                 self.settle(node.result)
             else:
-                self.steps.append(Single(node))
-                for v in node.outputs:
-                    self.place[v] = len(self.steps) - 1
-        return Plan(self.steps, self.stored)
+                self.add(Single(node))
+        steps = self.steps
+        self.count += len(steps)
+        self.steps, self.place = around
+        return steps
+
+    def is_only_room(self, node: Node) -> bool:
+        """An empty array is memory and no work."""
+        return node.op == "empty" and self.versions is not None
+
+    def add(self, step: Single | Nested) -> None:
+        self.steps.append(step)
+        for v in step.node.outputs:
+            self.place[v] = len(self.steps) - 1
 
     def settle(self, value: Value) -> None:
         """Puts a stored map or reduction into a group."""
@@ -222,7 +277,7 @@ class _Planner:
                 group.rows = rows
             self.place[value] = position
             for inlined, at in visited:
-                self.uses.setdefault(inlined, set()).add((position, at))
+                self.uses.setdefault(inlined, set()).add((self.count + position, at))
             return True
         return False
 
@@ -297,11 +352,10 @@ class _Planner:
         return level, reads, list(visited)
 
     def source_place(self, x: Value) -> int:
-        """The step that makes a stored value, or what a reshape of it aliases."""
+        """The step that makes a stored value, or what a reshape of it aliases; -1 around it all."""
         while x not in self.place:
-            assert x.node is not None and x.node.op == "reshape"
-            base = x.node.inputs[0]
-            if not isinstance(base, Value) or base.node is None:
+            base = x.node.inputs[0] if x.node is not None and x.node.op == "reshape" else None
+            if not isinstance(base, Value):
                 return -1
             x = base
         return self.place[x]

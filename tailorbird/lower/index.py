@@ -201,8 +201,9 @@ class Inliner:
         plain = Position(at.offset, at.axes)
         if is_complex(buffer.ty):
             part = PART[buffer.ty]
-            return Load(buffer, plain, part, 0, computed), Load(buffer, plain, part, 1, computed)
-        return (Load(buffer, plain, buffer.ty, -1, computed),)
+            halves = (Load(buffer, plain, part, k, computed, index) for k in (0, 1))
+            return tuple(halves)
+        return (Load(buffer, plain, buffer.ty, -1, computed, index),)
 
 
 def _scaled(x: Ex, stride: Dim) -> Ex:

@@ -48,6 +48,7 @@ class Buffer:
     shape: tuple[Dim, ...]
     strides: tuple[Dim, ...]  # in elements
     role: str
+    room: Dim | None = None  # elements to make room for, where the size changes in a loop
 
     @property
     def size(self) -> Dim:
@@ -154,6 +155,7 @@ class Load(Ex):
     ty: str
     part: int = -1
     computed: tuple[tuple[Ex, Dim], ...] = ()
+    index: tuple[Position, ...] = ()  # the same place, axis by axis of the buffer
 
 
 @dataclass(frozen=True, slots=True)

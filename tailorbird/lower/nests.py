@@ -44,7 +44,7 @@ def _read_stored(
 ) -> Parts | None:
     """A load, for what lives in memory."""
     if x.node is None:
-        return inliner.load(buffer_of(x), index) if x.type.rank else None
+        return None if x in inliner.scalars else inliner.load(buffer_of(x), index)
     if x in plan.stored or not inlines(x.node):
         return inliner.load(buffer_of(x), index)
     return None

@@ -12,10 +12,10 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tailorbird.fuse.flow import Index, Position, along, flat, view_index
-from tailorbird.fuse.groups import Group, Plan, Single
+from tailorbird.fuse.groups import Group, Nested, Plan, Single, Step
 from tailorbird.ir.expr import Dim, Expr, Sym
 from tailorbird.ir.node import (
     Graph,
@@ -43,6 +43,7 @@ from tailorbird.lower.steps import (
     Program,
     ProgramStep,
     PythonCall,
+    inner_steps,
     parameter_strides,
 )
 
@@ -60,11 +61,16 @@ def lower(
 
     `sizes` are those of the call at hand, where known; schedules are chosen by them.
     """
-    lowerer = _Lowerer(graph, plan, layouts, width_bytes)
-    program = lowerer.run()
-    share(program, lowerer.views, lowerer.copies, lowerer.windows)
+    if plan.versions is not None:
+        from tailorbird.lower.regions import RegionLowerer
+
+        program = RegionLowerer(graph, plan, layouts, plan.versions).run()
+    else:
+        lowerer = Lowerer(graph, plan, layouts)
+        program = lowerer.run()
+        share(program, lowerer.views, lowerer.copies, lowerer.windows)
     backward = False
-    for k, step in enumerate(program.steps):
+    for k, step in enumerate(inner_steps(program.steps)):
         if isinstance(step, Nest):
             step.name = f"k{k}"
             owes = schedule(step, width_bytes, sizes).schedule.owes
@@ -74,10 +80,10 @@ def lower(
     return program
 
 
-class _Lowerer:
-    def __init__(
-        self, graph: Graph, plan: Plan, layouts: tuple[str, ...], width_bytes: int
-    ) -> None:
+class Lowerer:
+    """Lowers a straight graph: every write copies its base, and `share` removes what it can."""
+
+    def __init__(self, graph: Graph, plan: Plan, layouts: tuple[str, ...]) -> None:
         self.graph = graph
         self.plan = plan
         self.layouts = layouts
@@ -184,12 +190,7 @@ class _Lowerer:
     # -- steps
 
     def run(self) -> Program:
-        for step in self.plan.steps:
-            if isinstance(step, Group):
-                needed = self.needed(step)
-                self.steps.append(build_nest(step, self.plan, self.buffer, needed, self.scalars))
-            else:
-                self.single(step)
+        self.lower_steps(self.plan.steps)
         self.write_finals()
         results = map_leaves(
             self.graph.results, lambda x: self.buffers[x] if isinstance(x, Value) else x
@@ -204,21 +205,29 @@ class _Lowerer:
             results,
         )
 
+    def lower_steps(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Group):
+                needed = self.needed(step)
+                self.steps.append(build_nest(step, self.plan, self.buffer, needed, self.scalars))
+            else:
+                self.single(step)
+
     def needed(self, group: Group) -> set[Value]:
         """Members that must reach memory: what other steps read; of a group with rows all maps, and
         of one that folds everything all folds.
         """
         inside = set(group.members)
         outside = set(leaves(self.graph.results)) | set(self.graph.finals.values())
-        for step in self.plan.steps:
-            if isinstance(step, Single):
+        for step in self.plan.walk():
+            if isinstance(step, Group):
+                outside |= step.reads if step is not group else set()
+            else:
                 outside |= _reachable(step.node, self.plan.stored)
-            elif step is not group:
-                outside |= step.reads
         maps = {m for m in inside if m.node is None or m.node.op not in _FOLDS}
         return (inside & outside) | (maps if group.rows else inside - maps)
 
-    def single(self, step: Single) -> None:
+    def single(self, step: Single | Nested) -> None:
         node = step.node
         handler = getattr(self, f"do_{node.op}", self.do_call)
         handler(node)
@@ -396,9 +405,10 @@ def is_dense(buffer: Buffer) -> bool:
 
 
 def _reachable(node: Node, stored: set[Value]) -> set[Value]:
-    """Stored values a single step reads, through the maps it inlines."""
+    """Stored values a step reads, through the maps it inlines; what its regions end with."""
     found: set[Value] = set()
-    stack = [x for x in node.inputs if isinstance(x, Value)]
+    ends = (x for region in node.regions for x in region.yields)
+    stack = [x for x in (*node.inputs, *ends) if isinstance(x, Value)]
     while stack:
         x = stack.pop()
         if x in found:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tailorbird.fuse.flow import Position
 from tailorbird.lower.kernel import Cell, Const, Ex, Index, Load, Nest, Op, Scalar, Size, Store
-from tailorbird.lower.program import Gemm, Program, PythonCall
+from tailorbird.lower.program import Check, Gemm, Program, PythonCall
+from tailorbird.lower.steps import Bind, Control, Loop, ProgramStep, While, bodies
 
 
 def show_program(program: Program) -> str:
@@ -15,15 +16,32 @@ def show_program(program: Program) -> str:
     for buffer in program.buffers:
         lines.append(f"  {buffer.name}: {buffer.ty}[{_dims(buffer.shape)}] {buffer.role}")
     for step in program.steps:
-        if isinstance(step, Nest):
-            lines += show_nest(step)
-        elif isinstance(step, Gemm):
-            lines.append(
-                f"  gemm {step.out.buffer.name} = {step.a.buffer.name} @ {step.b.buffer.name}"
-            )
-        elif isinstance(step, PythonCall):
-            lines.append(f"  call {step.node.attrs.get('function', step.node.op)}")
+        lines += show_step(step)
     return "\n".join(lines) + "\n"
+
+
+def show_step(step: ProgramStep) -> list[str]:
+    """A step, with those inside it two columns further in."""
+    if isinstance(step, Nest):
+        return show_nest(step)
+    inside = [[f"  {line}" for s in steps for line in show_step(s)] for steps in bodies(step)]
+    if isinstance(step, Gemm):
+        return [f"  gemm {step.out.buffer.name} = {step.a.buffer.name} @ {step.b.buffer.name}"]
+    if isinstance(step, PythonCall):
+        return [f"  call {step.node.attrs.get('function', step.node.op)}"]
+    if isinstance(step, Check):
+        return [f"  check {step.buffer.name}"]
+    if isinstance(step, Bind):
+        return [f"  {step.symbol} = {step.buffer.name}"]
+    if isinstance(step, Control):
+        cells = "".join(f", {b.name}: {b.ty}" for b in step.cells)
+        return [f"  {step.name}{cells}", *inside[0]]
+    if isinstance(step, Loop):
+        until = "" if step.until is None else f" until {step.until.name}"
+        return [f"  for {step.var} in {step.start}:{step.stop}:{step.step}{until}", *inside[0]]
+    if isinstance(step, While):
+        return ["  while", *inside[0], f"  is {step.flag.name}", *inside[1]]
+    return [f"  if {step.flag.name}", *inside[0], "  else", *inside[1]]
 
 
 def show_nest(nest: Nest) -> list[str]:

@@ -1,15 +1,16 @@
 """What a program is made of: buffers, and steps that run one after another.
 
 A step is a nest of loops (`kernel.py`), a matrix product, a check that may leave for plain Python,
-or a call of Python.
+a call of Python, or control flow: loops and branches over such steps.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tailorbird.ir.expr import Dim, symbol
+from tailorbird.ir.expr import Dim, Sym, symbol
 from tailorbird.ir.node import Graph, Node, Operand, Value
 from tailorbird.lower.kernel import Buffer, Nest, c_strides, f_strides
 
@@ -56,7 +57,76 @@ class Check:
     buffer: Buffer
 
 
-ProgramStep = Nest | Gemm | PythonCall | Check
+@dataclass
+class Bind:
+    """A symbol gets its value: the integer in a buffer of one element."""
+
+    symbol: Sym
+    buffer: Buffer
+    dtype: str
+
+
+@dataclass
+class Loop:
+    """The body for every value of a variable; after a turn that sets `stop` no other comes."""
+
+    var: Sym
+    start: Dim
+    stop: Dim
+    step: int
+    body: list[ProgramStep]
+    until: Buffer | None = None
+
+
+@dataclass
+class While:
+    """The body as long as the test leaves `flag` set."""
+
+    test: list[ProgramStep]
+    flag: Buffer
+    body: list[ProgramStep]
+
+
+@dataclass
+class Branch:
+    """One of two lists of steps."""
+
+    flag: Buffer
+    arms: tuple[list[ProgramStep], list[ProgramStep]]
+
+
+@dataclass
+class Control:
+    """Loops and branches with what stands around them, as one function without Python in it.
+
+    `cells` are the scalars that nobody else sees.
+    """
+
+    name: str
+    steps: list[ProgramStep]
+    cells: list[Buffer] = field(default_factory=list)
+
+
+ProgramStep = Nest | Gemm | PythonCall | Check | Bind | Loop | While | Branch | Control
+
+
+def inner_steps(steps: Sequence[ProgramStep]) -> Iterator[ProgramStep]:
+    """Every step, with those inside loops and branches, in order."""
+    for step in steps:
+        yield step
+        for inside in bodies(step):
+            yield from inner_steps(inside)
+
+
+def bodies(step: ProgramStep) -> tuple[list[ProgramStep], ...]:
+    """The lists of steps that a step holds."""
+    if isinstance(step, Control):
+        return (step.steps,)
+    if isinstance(step, Loop):
+        return (step.body,)
+    if isinstance(step, While):
+        return (step.test, step.body)
+    return step.arms if isinstance(step, Branch) else ()
 
 
 @dataclass

@@ -1,0 +1,298 @@
+"""Loops and branches become one function: `i32 c(ptr %f)` with the nests of their bodies inside.
+
+In: a `Control` step. Out: a function that returns 0 when it came to its end, 1 when a check failed
+and plain Python shall run, 2 when a signal raised an exception.
+
+Invariants: memory that anything in the function writes is read where the program reads it; other
+loads may move in front of the innermost loop or branch that they stand in, not further, since only
+inside is it known that they are in bounds. Scalars that nobody else sees are stack slots, which
+LLVM turns into registers. Integers that capture calls exact leave when they do not fit 64 bits.
+Work is counted down, and signals are looked at when the count is used up; from then on the GIL is
+released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+from tailorbird.emit.builder import MEMORY_TYPES, Builder, Module
+from tailorbird.emit.frame import Frame
+from tailorbird.emit.integers import Integers
+from tailorbird.emit.memory import Memory
+from tailorbird.emit.nest import NestEmitter
+from tailorbird.ir.expr import Dim, Expr, Sym, product
+from tailorbird.lower.kernel import PART, Axis, Buffer, Nest
+from tailorbird.lower.steps import (
+    Bind,
+    Branch,
+    Check,
+    Control,
+    Gemm,
+    Loop,
+    ProgramStep,
+    While,
+)
+from tailorbird.lower.touch import written_by
+
+AT_RUN_TIME = frozenset(("loop", "value"))
+BUDGET = 1 << 21  # rough instructions between looks at signals
+TURN = 8  # instructions of one turn of a loop, apart from its nests
+
+POLL = """define internal i32 @tb_poll(ptr %state) noinline {
+entry:
+  %held = load ptr, ptr %state
+  %first = icmp eq ptr %held, null
+  br i1 %first, label %look, label %back
+back:
+  call void @tb_PyEval_RestoreThread(ptr %held)
+  store ptr null, ptr %state
+  br label %look
+look:
+  %signal = call i32 @tb_PyErr_CheckSignals()
+  %fine = icmp eq i32 %signal, 0
+  br i1 %fine, label %on, label %stop
+on:
+  %saved = call ptr @tb_PyEval_SaveThread()
+  store ptr %saved, ptr %state
+  ret i32 0
+stop:
+  ret i32 1
+}
+"""
+
+MultiplyEmitter = Callable[[Gemm, str], list[Hashable]]
+
+
+class _LocalFrame(Frame):
+    """The frame as code inside a control function sees it: scalars in stack slots, and integers
+    over loop variables computed on the spot.
+    """
+
+    def __init__(self, frame: Frame, control: ControlEmitter) -> None:
+        self.slots = frame.slots
+        self.control = control
+
+    def size(self, b: Builder, dim: Dim) -> str:
+        return self.control.size(dim)
+
+    def exact(self, b: Builder, dim: Dim) -> str:
+        return self.control.exact_size(dim)
+
+    def pointer(self, b: Builder, name: str) -> str:
+        cell = self.control.cells.get(name)
+        return cell if cell is not None else super().pointer(b, name)
+
+
+class _InnerNest(NestEmitter):
+    """A nest inside a control function: all of it at once, in the function's own builder."""
+
+    def __init__(self, control: ControlEmitter, nest: Nest) -> None:
+        self.control = control
+        super().__init__(control.module, control.local, nest)
+
+    def start(self) -> None:
+        self.b = self.control.b
+        self.memory = Memory(self.b, self.frame, self.control.written)
+        self.memory.vector, self.memory.width = self.s.vector, self.s.width
+        self.cells = {}
+        self.memo = {}
+        self.masks = {}
+        self.together = []
+
+    def bounds(self, axis: Axis) -> tuple[str, str]:
+        return "0", self.frame.size(self.b, axis.extent)
+
+    def emit(self) -> None:
+        self.rows(0)
+
+
+class ControlEmitter(Integers):
+    """Emits one control function into a module."""
+
+    def __init__(
+        self, module: Module, frame: Frame, step: Control, multiply: MultiplyEmitter
+    ) -> None:
+        self.module = module
+        self.frame = frame
+        self.step = step
+        self.multiply = multiply
+        self.b = Builder(module)
+        self.local = _LocalFrame(frame, self)
+        self.written = written_by(step.steps)
+        self.cells: dict[str, str] = {}
+        self.symbols: dict[Sym, str] = {}
+        self.products = 0
+
+    def emit(self) -> None:
+        b = self.b
+        self.budget = b.cell("i64", str(BUDGET))
+        for buffer in self.step.cells:
+            self.cells[buffer.name] = b.cell(_element(buffer), "zeroinitializer")
+        self.steps(self.step.steps)
+        b.do("ret i32 0")
+        for label, status in (("leave", 1), ("stopped", 2)):
+            b.label(label)
+            b.do(f"ret i32 {status}")
+        wide = 'nounwind "prefer-vector-width"="512"' if self.module.avx512 else "nounwind"
+        text = b.function(f"i32 @{self.step.name}(ptr %f)", wide)
+        self.module.functions.append(text)
+
+    # -- integers
+
+    def reg(self, text: str) -> str:
+        divides = text.startswith(("sdiv", "srem"))
+        if divides and not text.rsplit(" ", 1)[1].lstrip("-").isdigit():
+            return self.b.here(text)  # behind the check that the divisor is not 0
+        return self.b.pure(text)
+
+    def call(self, name: str, result: str, *args: tuple[str, str]) -> str:
+        return self.reg(self.b.intrinsic(name, result, *args))
+
+    def require(self, condition: str, otherwise: str = "") -> None:
+        self.b.go_on(condition, otherwise or "leave")
+
+    def value_of(self, sym: Sym) -> str:
+        if sym in self.symbols:
+            return self.symbols[sym]
+        return self.frame.size(self.b, Expr((((sym,), 1),)))
+
+    def size(self, dim: Dim) -> str:
+        """An integer for addresses and bounds."""
+        if isinstance(dim, int):
+            return str(dim)
+        if not any(sym.kind in AT_RUN_TIME for sym in dim.symbols()):
+            return self.frame.size(self.b, dim)
+        return self.polynomial(dim, any(sym.kind == "value" for sym in dim.symbols()))
+
+    def exact_size(self, dim: Dim) -> str:
+        """An integer that the program computes with."""
+        if isinstance(dim, int) or not any(sym.kind in AT_RUN_TIME for sym in dim.symbols()):
+            return self.size(dim)
+        return self.polynomial(dim, len(dim.terms) > 1 or dim.terms[0] != ((self.only(dim),), 1))
+
+    def only(self, dim: Expr) -> Sym:
+        return dim.terms[0][0][0]
+
+    # -- steps
+
+    def steps(self, steps: Sequence[ProgramStep]) -> None:
+        for step in steps:
+            self.one(step)
+
+    def one(self, step: ProgramStep) -> None:
+        if isinstance(step, Nest):
+            _InnerNest(self, step).emit()
+        elif isinstance(step, Loop):
+            self.loop(step)
+        elif isinstance(step, While):
+            self.repeat(step)
+        elif isinstance(step, Branch):
+            self.branch(step)
+        elif isinstance(step, Check):
+            self.require(self.flag(step.buffer))
+        elif isinstance(step, Bind):
+            self.bind(step)
+        else:
+            assert isinstance(step, Gemm)
+            self.product(step)
+
+    def flag(self, buffer: Buffer) -> str:
+        raw = self.b.here(f"load i8, ptr {self.local.pointer(self.b, buffer.name)}")
+        return self.b.here(f"icmp ne i8 {raw}, 0")
+
+    def bind(self, step: Bind) -> None:
+        p = self.local.pointer(self.b, step.buffer.name)
+        value = self.b.here(f"load i64, ptr {p}")
+        if step.dtype == "u64":
+            self.require(self.b.here(f"icmp sge i64 {value}, 0"))
+        if step.symbol in self.outside:
+            slot = self.frame.address(self.b, "size", Expr((((step.symbol,), 1),)))
+            self.b.do(f"store i64 {value}, ptr {slot}")
+        self.symbols[step.symbol] = value
+
+    @property
+    def outside(self) -> set[Sym]:
+        """Symbols that are bound at the top and known to what comes after this function."""
+        return {step.symbol for step in self.step.steps if isinstance(step, Bind)}
+
+    def loop(self, step: Loop) -> None:
+        low, high = self.exact_size(step.start), self.exact_size(step.stop)
+        known = dict(self.symbols)
+        with self.b.turns(low, high, step.step) as (counter, behind):
+            self.symbols[step.var] = counter
+            self.poll(step.body)
+            self.steps(step.body)
+            if step.until is not None:
+                self.b.go_on(self.b.here(f"xor i1 {self.flag(step.until)}, true"), behind)
+        self.symbols = known
+
+    def repeat(self, step: While) -> None:
+        known = dict(self.symbols)
+        with self.b.forever() as behind:
+            self.poll(step.body)
+            self.steps(step.test)
+            self.b.go_on(self.flag(step.flag), behind)
+            self.symbols = dict(known)
+            self.steps(step.body)
+        self.symbols = known
+
+    def branch(self, step: Branch) -> None:
+        known = dict(self.symbols)
+        holds = self.flag(step.flag)
+        fails = self.b.here(f"xor i1 {holds}, true")
+        for condition, arm in zip((holds, fails), step.arms):
+            if arm:
+                with self.b.when(condition):
+                    self.steps(arm)
+            self.symbols = dict(known)
+
+    def product(self, step: Gemm) -> None:
+        """A matrix product by BLAS: it finds its sizes in the frame."""
+        self.products += 1
+        name = f"{self.step.name}_gemm{self.products}"
+        for key in self.multiply(step, name):
+            if isinstance(key, tuple) and key[0] == "size" and self.is_inner(key[1]):
+                slot = self.frame.address(self.b, *key)
+                self.b.do(f"store i64 {self.size(key[1])}, ptr {slot}")
+        self.b.do(f"call void @run_{name}(ptr %f)")
+
+    def is_inner(self, dim: Dim) -> bool:
+        return isinstance(dim, Expr) and any(s.kind in AT_RUN_TIME for s in dim.symbols())
+
+    # -- signals
+
+    def poll(self, body: Sequence[ProgramStep]) -> None:
+        """Counts the work of one turn down, and looks at signals when it is used up."""
+        b = self.b
+        work: Dim = TURN
+        for step in body:
+            if isinstance(step, Nest):
+                points = product(a.extent for a in [*step.rows, *step.inner])
+                if self.is_known(points):
+                    work = work + points * step.schedule.cost
+        left = b.here(f"load i64, ptr {self.budget}")
+        rest = b.here(f"sub i64 {left}, {self.size(work)}")
+        b.do(f"store i64 {rest}, ptr {self.budget}")
+        with b.when(b.here(f"icmp slt i64 {rest}, 0")):
+            b.do(f"store i64 {BUDGET}, ptr {self.budget}")
+            b.define("tb_poll", POLL)
+            for line in (
+                "declare void @tb_PyEval_RestoreThread(ptr)",
+                "declare ptr @tb_PyEval_SaveThread()",
+                "declare i32 @tb_PyErr_CheckSignals()",
+            ):
+                b.declare(line)
+            state = self.frame.address(b, "gil")
+            signal = b.here(f"call i32 @tb_poll(ptr {state})")
+            b.go_on(b.here(f"icmp eq i32 {signal}, 0"), "stopped")
+
+    def is_known(self, dim: Dim) -> bool:
+        if isinstance(dim, int):
+            return True
+        inner = (s for s in dim.symbols() if s.kind in AT_RUN_TIME)
+        return all(s in self.symbols for s in inner)
+
+
+def _element(buffer: Buffer) -> str:
+    part = PART.get(buffer.ty)
+    return f"[2 x {MEMORY_TYPES[part]}]" if part else MEMORY_TYPES[buffer.ty]

@@ -1,0 +1,322 @@
+"""Graphs with loops and branches become programs: a buffer for each memory, writes where they lie.
+
+In: a graph, its plan and its versions (`fuse/versions.py`). Out: steps, with loops and branches as
+`Control` steps that hold the steps of their bodies.
+
+Invariants: all values of one memory have one buffer. What is carried is copied when the versions
+say so, and all that is copied at the end of a turn is read before the first of it is written. A
+window that reads other elements of what it overwrites is computed into a temporary first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tailorbird.errors import Refused
+from tailorbird.fuse.flow import Index, along, view_index
+from tailorbird.fuse.groups import Nested, Plan, Single, Step
+from tailorbird.fuse.versions import Memory, Versions, carried_inputs
+from tailorbird.ir.expr import Dim, Expr, Sym
+from tailorbird.ir.node import Graph, Node, Operand, Region, Value, View, identity_view, leaves
+from tailorbird.lower.bounds import Bounds
+from tailorbird.lower.kernel import Buffer, Load, Nest
+from tailorbird.lower.program import Lowerer
+from tailorbird.lower.schedule import expressions
+from tailorbird.lower.steps import Bind, Branch, Control, Loop, Program, ProgramStep, While
+from tailorbird.lower.touch import touched_by
+from tailorbird.reasons import why
+
+IN_LOOPS = frozenset(("loop", "value"))
+
+
+class RegionLowerer(Lowerer):
+    """Lowers a graph that has regions."""
+
+    def __init__(
+        self, graph: Graph, plan: Plan, layouts: tuple[str, ...], versions: Versions
+    ) -> None:
+        self.versions = versions
+        self.memories: dict[Memory, Buffer] = {}
+        self.bounds = Bounds(graph.guards)
+        self.controls = 0
+        self.inside = False
+        super().__init__(graph, plan, layouts)
+
+    def run(self) -> Program:
+        program = super().run()
+        program.buffers = [b for b in self.made if b.role != "param"]
+        self.find_cells(program)
+        return program
+
+    # -- buffers
+
+    def buffer(self, value: Value) -> Buffer:
+        if value not in self.buffers:
+            memory = self.versions.memory[value]
+            if memory not in self.memories:
+                self.memories[memory] = self.room_for(memory)
+            found = self.memories[memory]
+            same = found.shape == value.type.shape
+            self.buffers[value] = found if same else self.look(found, value.type.shape)
+        return self.buffers[value]
+
+    def room_for(self, memory: Memory) -> Buffer:
+        """The buffer of a memory: an argument, a result, or a temporary."""
+        if memory.parameter is not None:
+            return self.parameters[memory.parameter]
+        first = memory.members[0]
+        role = "result" if any(m in self.roles for m in memory.members) else "temp"
+        if any(m.type.shape != first.type.shape for m in memory.members):
+            raise Refused(why("unknown_size", name=f"the size of {first.name or 'an array'}"))
+        strides = self.strides_for(first)
+        return self.new_buffer(first.type.short, first.type.shape, role, strides)
+
+    def new_buffer(
+        self, ty: str, shape: tuple[Dim, ...], role: str, strides: tuple[Dim, ...] | None = None
+    ) -> Buffer:
+        buffer = super().new_buffer(ty, shape, role, strides)
+        if any(s.kind in IN_LOOPS for d in shape if isinstance(d, Expr) for s in d.symbols()):
+            buffer.room = 1
+            for d in shape:
+                most = self.bounds.most(d)
+                if most is None:
+                    raise Refused(why("unknown_size", name=f"{d}, the size of an array in a loop,"))
+                buffer.room = buffer.room * most
+        return buffer
+
+    def result_reshape(self, value: Value) -> Value | None:
+        return None
+
+    # -- steps
+
+    def do_write(self, node: Node) -> None:
+        base, value = node.inputs
+        assert isinstance(base, Value)
+        target = self.buffer(node.result)
+        if node in self.versions.copied and (base.node is None or base.node.op != "empty"):
+            self.add_copy(base, target, identity_view(base.type.shape))
+        self.put(value, target, node.attrs["view"])
+
+    def put(self, value: Operand, target: Buffer, view: View) -> None:
+        """target[view] = value; by way of a temporary where other elements of it are read."""
+        nest = self.copy(value, target, view)
+        index = view_index(view, tuple(along(f"a{k}") for k in range(len(view.shape))))
+        if self.reads_elsewhere(nest, target, index):
+            self.steps += self.staged(value, target, view)[1]
+        else:
+            self.steps.append(nest)
+
+    def reads_elsewhere(self, nest: Nest, target: Buffer, index: Index) -> bool:
+        """Whether a nest that stores at an index may read what it stores at another point."""
+        axes = [*nest.rows, *nest.inner]
+        if not axes:
+            return False
+        sizes = {a.name: a.extent for a in axes}
+        for x in expressions(nest):
+            if not isinstance(x, Load) or x.buffer.name != target.name:
+                continue
+            if x.computed or len(x.index) != len(index):
+                return True
+            if x.index != index and not self.disjoint(x.index, index, sizes):
+                return True
+        return False
+
+    def disjoint(self, a: Index, b: Index, sizes: dict[str, Dim]) -> bool:
+        """Whether two places never meet, whatever the points: apart along one axis of the array."""
+        for p, q in zip(a, b):
+            if p.terms or q.terms:
+                continue
+            ends = [self.reach(x.offset, x.axes, sizes) for x in (p, q)]
+            if ends[0] is None or ends[1] is None:
+                continue
+            (low_a, high_a), (low_b, high_b) = ends[0], ends[1]
+            if self.bounds.not_negative(low_a - high_b - 1):
+                return True
+            if self.bounds.not_negative(low_b - high_a - 1):
+                return True
+        return False
+
+    def reach(
+        self, offset: Dim, axes: Sequence[tuple[str, Dim]], sizes: dict[str, Dim]
+    ) -> tuple[Dim, Dim] | None:
+        """The least and the greatest index along one axis, over the points of a nest."""
+        low = high = offset
+        for name, stride in axes:
+            if not isinstance(stride, int):
+                return None
+            far = (sizes[name] - 1) * stride
+            low, high = (low, high + far) if stride > 0 else (low + far, high)
+        return low, high
+
+    def do_bind(self, node: Node) -> None:
+        cell = self.new_buffer("i64", (), "temp")
+        self.add_copy(node.inputs[0], cell, identity_view(()))
+        x = node.inputs[0]
+        dtype = x.type.short if isinstance(x, Value) else "i64"
+        self.control([Bind(Sym(node.attrs["symbol"], "value"), cell, dtype)])
+
+    def single(self, step: Single | Nested) -> None:
+        if isinstance(step, Nested):
+            self.nested(step)
+        else:
+            super().single(step)
+
+    def do_call(self, node: Node) -> None:
+        if self.inside:
+            name = node.attrs.get("function", node.op)
+            raise Refused(why("call_in_loop", name=str(name).replace(":", ".")))
+        super().do_call(node)
+
+    def control(self, steps: list[ProgramStep]) -> None:
+        """Steps that only a function of control flow can run: as they are inside of one."""
+        if self.inside:
+            self.steps += steps
+        else:
+            self.controls += 1
+            self.steps.append(Control(f"c{self.controls}", steps))
+
+    # -- loops and branches
+
+    def nested(self, step: Nested) -> None:
+        node = step.node
+        outermost, self.inside = not self.inside, True
+        steps = self.collect(lambda: self.around(step, outermost))
+        self.inside = not outermost
+        self.control(steps)
+        assert node.regions
+
+    def collect(self, lower: Callable[[], None]) -> list[ProgramStep]:
+        """The steps that something makes."""
+        around, self.steps = self.steps, []
+        lower()
+        found, self.steps = self.steps, around
+        return found
+
+    def around(self, step: Nested, outermost: bool) -> None:
+        """What enters, the loop itself, and what the scalars among the results are outside."""
+        node = step.node
+        if node.op == "branch":
+            self.branch(step)
+            return
+        parameters = node.regions[0].parameters
+        for k, x in enumerate(carried_inputs(node)):
+            if (node, k) in self.versions.entering:
+                target = self.buffer(parameters[k])
+                self.add_copy(x, target, identity_view(parameters[k].type.shape))
+        (self.loop if node.op == "loop" else self.repeat)(step)
+        for parameter, result in zip(parameters, node.outputs):
+            if self.buffer(result).name != self.buffer(parameter).name:
+                self.add_copy(parameter, self.buffer(result), identity_view(()))
+
+    def body(
+        self, steps: Sequence[Step], region: Region, targets: Sequence[Value]
+    ) -> list[ProgramStep]:
+        """The steps of a region, and what it leaves behind."""
+
+        def lower() -> None:
+            self.lower_steps(steps)
+            self.leave_behind(region, targets)
+
+        return self.collect(lower)
+
+    def leave_behind(self, region: Region, targets: Sequence[Value]) -> None:
+        """Copies what a region yields to where it is expected, as if all at once."""
+        moved = [
+            (x, self.buffer(target))
+            for k, (x, target) in enumerate(zip(region.yields, targets))
+            if (region, k) in self.versions.yielded
+        ]
+        homes = {target.name for _, target in moved}
+        ready: list[tuple[Operand | Buffer, Buffer]] = []
+        for x, target in moved:
+            source = self.buffer(x) if isinstance(x, Value) and x not in self.scalars else None
+            if source is not None and source.name in homes and len(moved) > 1:
+                aside = self.new_buffer(target.ty, target.shape, "temp")
+                self.add_copy(x, aside, identity_view(target.shape))
+                ready.append((aside, target))
+            else:
+                ready.append((x, target))
+        for end, target in ready:
+            self.steps.append(self.copy(end, target, identity_view(target.shape)))
+
+    def loop(self, step: Nested) -> None:
+        node, (region,) = step.node, step.node.regions
+        start, stop, stride = node.inputs[:3]
+        ends = (start, stop, stride)
+        if not all(isinstance(x, (int, Expr)) for x in ends) or not isinstance(stride, int):
+            raise Refused(why("data_dependent_loop", name="range"))
+        var = Sym(node.attrs["var"], "loop")
+        self.bounds.enter(var, start, stop, stride)  # type: ignore[arg-type]
+        until: Buffer | None = None
+        targets = region.parameters
+        body = self.body(step.bodies[0], region, targets)
+        if node.attrs.get("stops"):
+            until, more = self.flag(region.yields[-1])
+            body = body + more if more else body
+        self.bounds.leave(var)
+        self.steps.append(Loop(var, start, stop, stride, body, until))  # type: ignore[arg-type]
+
+    def flag(self, x: Operand) -> tuple[Buffer, list[ProgramStep]]:
+        """A condition in memory, and the steps that put it there."""
+        if isinstance(x, Value) and x not in self.scalars:
+            return self.buffer(x), []
+        cell = self.new_buffer("b1", (), "temp")
+        return cell, self.collect(lambda: self.add_copy(x, cell, identity_view(())))
+
+    def repeat(self, step: Nested) -> None:
+        test_region, region = step.node.regions
+        test = self.collect(lambda: self.lower_steps(step.bodies[0]))
+        flag, more = self.flag(test_region.yields[0])
+        body = self.body(step.bodies[1], region, region.parameters)
+        self.steps.append(While(test + more, flag, body))
+
+    def branch(self, step: Nested) -> None:
+        node = step.node
+        flag, more = self.flag(node.inputs[0])
+        self.steps += more
+        first, second = (
+            self.body(steps, region, node.outputs)
+            for steps, region in zip(step.bodies, node.regions)
+        )
+        self.steps.append(Branch(flag, (first, second)))
+
+    # -- the end
+
+    def write_finals(self) -> None:
+        """Results that lie in an argument are copied out; then arguments get what they end with,
+        all of it read before the first is written.
+        """
+        for x in leaves(self.graph.results):
+            if isinstance(x, Value) and x.type.rank and self.buffer(x).role == "param":
+                copy = super().new_buffer(x.type.short, x.type.shape, "result")
+                self.add_copy(x, copy, identity_view(x.type.shape))
+                self.buffers[x] = copy
+        ready: list[tuple[Value | Buffer, Buffer]] = []
+        for parameter, value in self.graph.finals.items():
+            target, source = self.parameters[parameter], self.buffer(value)
+            if source.name == target.name:
+                continue
+            if source.role == "param":
+                aside = super().new_buffer(source.ty, source.shape, "temp")
+                self.add_copy(value, aside, identity_view(source.shape))
+                ready.append((aside, target))
+            else:
+                ready.append((value, target))
+        for x, target in ready:
+            self.steps.append(self.copy(x, target, identity_view(target.shape)))
+
+    def find_cells(self, program: Program) -> None:
+        """Scalars that one function of control flow alone touches live in its registers."""
+        users: dict[str, set[int]] = {}
+        for k, step in enumerate(program.steps):
+            for name in touched_by([step]):
+                users.setdefault(name, set()).add(k)
+        kept = {x.name for x in leaves(program.results) if isinstance(x, Buffer)}
+        for buffer in list(program.buffers):
+            if buffer.shape or buffer.role != "temp" or buffer.name in kept:
+                continue
+            own = users.get(buffer.name, set())
+            home = program.steps[min(own)] if len(own) == 1 else None
+            if isinstance(home, Control):
+                home.cells.append(buffer)
+                program.buffers.remove(buffer)
