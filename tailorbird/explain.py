@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
@@ -21,7 +21,17 @@ from tailorbird.dispatch.tiers import Tiers
 from tailorbird.dispatch.variant import Variant
 from tailorbird.ir.show import show
 from tailorbird.lower.kernel import Nest
-from tailorbird.lower.steps import Check, Gemm, PythonCall
+from tailorbird.lower.steps import (
+    Bind,
+    Branch,
+    Check,
+    Control,
+    Gemm,
+    Loop,
+    PythonCall,
+    While,
+    bodies,
+)
 from tailorbird.reasons import why
 
 NATIVE_TIER = "native, generic code"
@@ -97,7 +107,7 @@ def explain(tailored: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exp
 
 def _of_variant(name: str, variant: Variant, size: int | None) -> Explanation:
     """One variant, and the race in the size class of a call, or in all of them."""
-    lines = [_step(step) for step in variant.program.steps if not _is_test(step)]
+    lines = list(_steps(variant.program.steps))
     lines += [("guard", g) for g in variant.guards]
     stages = ", ".join(f"{stage} {ms:.1f}" for stage, ms in variant.milliseconds.items())
     lines.append(("built", f"{sum(variant.milliseconds.values()):.1f} ms ({stages})"))
@@ -108,6 +118,29 @@ def _of_variant(name: str, variant: Variant, size: int | None) -> Explanation:
     lost = size in heats and heats[size].winner == PLAIN
     tier = SLOWER_TIER if lost else NATIVE_TIER
     return Explanation(name, tier, [str(r) for r in reasons], lines, show(variant.graph))
+
+
+def _steps(steps: Sequence[Any], indent: str = "") -> Iterator[tuple[str, str]]:
+    """Every step that does something worth a line; what is inside a loop stands further in."""
+    for step in steps:
+        if isinstance(step, Control):
+            yield from _steps(step.steps, indent)
+        elif isinstance(step, Loop | While | Branch):
+            yield "loop", indent + _head(step)
+            for k, inside in enumerate(bodies(step)):
+                if k and isinstance(step, Branch) and inside:
+                    yield "loop", f"{indent}else"
+                yield from _steps(inside, indent + "  ")
+        elif not _is_test(step) and not isinstance(step, Bind):
+            kind, text = _step(step)
+            yield kind, indent + text
+
+
+def _head(step: Loop | While | Branch) -> str:
+    if isinstance(step, Loop):
+        stops = " with a way out" if step.until is not None else ""
+        return f"for {step.var} in {step.start}:{step.stop}:{step.step}{stops}"
+    return "while" if isinstance(step, While) else "if"
 
 
 def _step(step: Any) -> tuple[str, str]:
@@ -124,7 +157,10 @@ def _step(step: Any) -> tuple[str, str]:
 
 def _is_test(step: Any) -> bool:
     """Whether a kernel only computes what the check after it looks at."""
-    return isinstance(step, Nest) and bool(step.nodes) and set(step.nodes) == {"check"}
+    if not isinstance(step, Nest):
+        return False
+    scalar = not step.rows and not step.inner
+    return set(step.nodes) == {"check"} or (scalar and set(step.nodes) <= {"copy"})
 
 
 def _operations(nodes: Sequence[str]) -> str:

@@ -30,6 +30,7 @@ from tailorbird.ir.node import Graph, Slot
 from tailorbird.ir.ops import OPS
 from tailorbird.lower.kernel import Nest
 from tailorbird.lower.program import Program, PythonCall
+from tailorbird.lower.steps import inner_steps
 from tailorbird.reasons import Why
 
 MISS: Any = type("Miss", (), {"__repr__": lambda self: "MISS"})()
@@ -150,7 +151,7 @@ class Variant:
     @property
     def groups(self) -> list[list[str]]:
         """The ops of each kernel."""
-        return [s.nodes for s in self.program.steps if isinstance(s, Nest)]
+        return [s.nodes for s in inner_steps(self.program.steps) if isinstance(s, Nest)]
 
     @property
     def guards(self) -> list[str]:

@@ -239,7 +239,8 @@ class _Planner:
 
     def settle(self, value: Value) -> None:
         """Puts a stored map or reduction into a group."""
-        for position in range(len(self.steps) - 1, -1, -1):
+        alone = self.versions is not None and value in self.versions.alone
+        for position in range(-1 if alone else len(self.steps) - 1, -1, -1):
             group = self.steps[position]
             if isinstance(group, Group) and self.joins(value, group, position):
                 return

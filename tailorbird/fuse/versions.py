@@ -52,7 +52,8 @@ class Use:
 @dataclass(eq=False)
 class Versions:
     """The memories of a graph; `copied` are writes that copy their base first, `entering` the
-    (loop, k) and `yielded` the (region, k) that are copied into what is carried.
+    (loop, k) and `yielded` the (region, k) that are copied into what is carried; `alone` are maps
+    that overwrite what they read, in a nest of their own.
     """
 
     position: dict[Node, int]
@@ -60,6 +61,7 @@ class Versions:
     copied: set[Node]
     entering: set[tuple[Node, int]]
     yielded: set[tuple[Region, int]]
+    alone: set[Value]
 
     def changes(self, memory: Memory, after: int, before: int) -> bool:
         """Whether a memory changes strictly between two positions."""
@@ -102,6 +104,7 @@ class _Finder:
         self.copied: set[Node] = set()
         self.entering: set[tuple[Node, int]] = set()
         self.yielded: set[tuple[Region, int]] = set()
+        self.alone: set[Value] = set()
 
     def run(self) -> Versions:
         self.number(self.graph.body, ())
@@ -111,7 +114,9 @@ class _Finder:
             self.home[p] = ()
             self.start(p).parameter = p
         self.share(self.graph.body, ())
-        return Versions(self.position, self.memory, self.copied, self.entering, self.yielded)
+        return Versions(
+            self.position, self.memory, self.copied, self.entering, self.yielded, self.alone
+        )
 
     # -- positions and uses
 
@@ -247,9 +252,65 @@ class _Finder:
         body = node.regions[-1]
         for k, memory in enumerate(carried):
             x = body.yields[k]
-            if not isinstance(x, Value) or self.memory[x] is not memory:
-                self.yielded.add((body, k))
-                memory.events.append(self.region_end[body])
+            if isinstance(x, Value) and self.memory[x] is memory:
+                continue
+            if isinstance(x, Value) and self.replaces(x, memory, body):
+                self.take_over(self.memory[x], memory)
+                continue
+            self.yielded.add((body, k))
+            memory.events.append(self.region_end[body])
+
+    def replaces(self, x: Value, memory: Memory, body: Region) -> bool:
+        """Whether what a turn makes anew can be made right where the old content is: when that is
+        read for the last time by the map that begins the new one, and only point by point.
+        """
+        made = self.memory[x]
+        first = made.members[0]
+        node = first.node
+        if node is None or not x.type.rank or self.home[first] != self.home[body.parameters[0]]:
+            return False
+        if OPS[node.op].kind not in ("map", "create") or not inlines(node):
+            return False
+        if any(m.type != memory.members[0].type for m in made.members):
+            return False
+        ends = [y for y in body.yields if isinstance(y, Value) and self.memory[y] is made]
+        at = self.position[node]
+        late = (u for m in memory.members for u in self.uses_of(m) if u.position > at)
+        inside = (u for u in late if u.position <= self.region_end[body])
+        return len(ends) == 1 and not any(inside) and self.point_by_point(first, memory, set())
+
+    def point_by_point(self, x: Value, memory: Memory, seen: set[Value]) -> bool:
+        """Whether computing x reads a memory at its own index alone, if at all."""
+        if x in seen or x.node is None or self.memory[x] is memory:
+            return True
+        seen.add(x)
+        node = x.node
+        if OPS[node.op].kind == "map" and inlines(node):
+            inputs = (y for y in node.inputs if isinstance(y, Value))
+            return all(
+                self.point_by_point(y, memory, seen)
+                and (self.memory[y] is not memory or y.type.shape == x.type.shape)
+                for y in inputs
+            )
+        # What is not inlined is a step of its own, done before this one begins.
+        return not inlines(node) or not self.reaches(x, memory, set())
+
+    def reaches(self, x: Value, memory: Memory, seen: set[Value]) -> bool:
+        """Whether computing x may read a memory."""
+        if self.memory[x] is memory:
+            return True
+        if x in seen or x.node is None:
+            return False
+        seen.add(x)
+        return any(self.reaches(y, memory, seen) for y in x.node.inputs if isinstance(y, Value))
+
+    def take_over(self, made: Memory, memory: Memory) -> None:
+        first = made.members[0]
+        self.alone.add(first)
+        assert first.node is not None
+        for x in made.members:
+            self.join(x, memory)
+        memory.events += [*made.events, self.position[first.node]]
 
     def enters(self, node: Node, k: int, x: Operand, path: Path) -> bool:
         """Whether the memory of what enters a loop can be what the loop carries."""
