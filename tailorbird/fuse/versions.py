@@ -57,6 +57,7 @@ class Versions:
     """
 
     position: dict[Node, int]
+    ends: dict[Node, int]
     memory: dict[Value, Memory]
     copied: set[Node]
     entering: set[tuple[Node, int]]
@@ -115,7 +116,13 @@ class _Finder:
             self.start(p).parameter = p
         self.share(self.graph.body, ())
         return Versions(
-            self.position, self.memory, self.copied, self.entering, self.yielded, self.alone
+            self.position,
+            self.ends,
+            self.memory,
+            self.copied,
+            self.entering,
+            self.yielded,
+            self.alone,
         )
 
     # -- positions and uses

@@ -16,10 +16,11 @@ from tailorbird.errors import Refused
 from tailorbird.fuse.flow import Index, along, view_index
 from tailorbird.fuse.groups import Nested, Plan, Single, Step
 from tailorbird.fuse.versions import Memory, Versions, carried_inputs
-from tailorbird.ir.expr import Dim, Expr, Sym
+from tailorbird.ir.expr import Dim, Expr, Sym, product
 from tailorbird.ir.node import Graph, Node, Operand, Region, Value, View, identity_view, leaves
 from tailorbird.lower.bounds import Bounds
 from tailorbird.lower.kernel import Buffer, Load, Nest
+from tailorbird.lower.lifetimes import Span, lifetimes
 from tailorbird.lower.program import Lowerer
 from tailorbird.lower.schedule import expressions
 from tailorbird.lower.steps import Bind, Branch, Control, Loop, Program, ProgramStep, While
@@ -38,6 +39,8 @@ class RegionLowerer(Lowerer):
         self.versions = versions
         self.memories: dict[Memory, Buffer] = {}
         self.bounds = Bounds(graph.guards)
+        self.spans = lifetimes(graph, plan, versions)
+        self.rooms: dict[tuple[Dim, str], list[tuple[Buffer, list[Span]]]] = {}
         self.controls = 0
         self.inside = False
         super().__init__(graph, plan, layouts)
@@ -69,7 +72,24 @@ class RegionLowerer(Lowerer):
         if any(m.type.shape != first.type.shape for m in memory.members):
             raise Refused(why("unknown_size", name=f"the size of {first.name or 'an array'}"))
         strides = self.strides_for(first)
+        if role == "temp" and first.type.rank and first in self.plan.stored:
+            return self.shared_room(memory, first, strides)
         return self.new_buffer(first.type.short, first.type.shape, role, strides)
+
+    def shared_room(self, memory: Memory, first: Value, strides: tuple[Dim, ...]) -> Buffer:
+        """Memory that somebody is done with before this begins, or new memory."""
+        start, end = self.spans[memory]
+        ty, shape = first.type.short, first.type.shape
+        key = (product(shape), ty)
+        for home, spans in self.rooms.setdefault(key, []):
+            if all(end < other[0] or other[1] < start for other in spans):
+                spans.append((start, end))
+                view = Buffer(home.name, ty, shape, strides, "temp", home.room)
+                self.views.append(view)
+                return view
+        made = self.new_buffer(ty, shape, "temp", strides)
+        self.rooms[key].append((made, [(start, end)]))
+        return made
 
     def new_buffer(
         self, ty: str, shape: tuple[Dim, ...], role: str, strides: tuple[Dim, ...] | None = None
