@@ -27,6 +27,7 @@ from tailorbird.ir.shapes import infer
 from tailorbird.ir.types import Type
 from tailorbird.lower.program import Program, PythonCall, lower
 from tailorbird.rewrite.decompose import decompose
+from tailorbird.rewrite.selects import select
 
 MISS: Any = object()
 NEVER = 1 << 62
@@ -50,7 +51,7 @@ class Native:
 
 def compile_graph(graph: Graph, arguments: Sequence[Any]) -> Native:
     """Native code for a graph and arguments that lie as these do."""
-    graph = decompose(graph)
+    graph = select(decompose(graph))
     found = leaves_of(graph, arguments)
     machine = target.host()
     layouts = tuple(leaf.layout for leaf in found[: len(graph.parameters)])
