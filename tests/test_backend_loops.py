@@ -193,6 +193,19 @@ ARMS = """graph arms(%A: f64[n0], %B: f64[n0], %c: f64)
   return %2
   final %A := %A.2
 """
+MASKED = """graph masked(%Z: f64[n0], %c: f64[n0]; ints T)
+  %n: i64[n0] = full 0 {shape=(n0,), dtype=i64}
+  %0: f64[n0] = multiply %Z, 1.0
+  %n.3: i64[n0], %Z.3: f64[n0] = loop t in 0:T:1, %n, %0
+    do (%n.1: i64[n0], %Z.1: f64[n0])
+      %1: b1[n0] = less %Z.1, 4.0
+      %n.2: i64[n0] = write_mask %n.1, %1, t
+      %2: f64[n0] = square %Z.1
+      %3: f64[n0] = add %2, %c
+      %4: f64[n0] = where %1, %3, %Z.1
+      yield %n.2, %4
+  return (%n.3, %Z.3)
+"""
 SPD = np.cov(np.random.default_rng(3).random((12, 40))) + np.eye(12)
 R = np.random.default_rng(5)
 
@@ -220,6 +233,7 @@ CASES = {
     "stale": (STALE, [(R.random(9), 4), (R.random(33), 1), (R.random(2), 0)]),
     "shared": (SHARED, [(R.random(6), 3), (R.random(6), 0)]),
     "search": (SEARCH, [(R.random(20), np.float64(v)) for v in (0.3, 0.99, 2.0)]),
+    "masked": (MASKED, [(R.random(40), R.random(40), t) for t in (0, 1, 6)]),
     "arms": (ARMS, [(R.random(5), R.random(5), np.float64(c)) for c in (2.0, -2.0)]),
 }
 
@@ -261,6 +275,7 @@ def test_stencils_and_triangles_are_written_where_they_lie():
 def test_what_a_turn_makes_anew_replaces_the_old_point_by_point():
     # The two starts of r and p are copies of the argument b; nothing is copied in the loop.
     assert len(copies("conjugate")) == 2
+    assert not copies("masked")
 
 
 def test_a_window_that_reads_its_neighbours_goes_through_a_temporary():

@@ -276,7 +276,7 @@ class _Finder:
         node = first.node
         if node is None or not x.type.rank or self.home[first] != self.home[body.parameters[0]]:
             return False
-        if OPS[node.op].kind not in ("map", "create") or not inlines(node):
+        if not (_is_pointwise(node) or OPS[node.op].kind == "create") or not inlines(node):
             return False
         if any(m.type != memory.members[0].type for m in made.members):
             return False
@@ -292,7 +292,7 @@ class _Finder:
             return True
         seen.add(x)
         node = x.node
-        if OPS[node.op].kind == "map" and inlines(node):
+        if _is_pointwise(node) and inlines(node):
             inputs = (y for y in node.inputs if isinstance(y, Value))
             return all(
                 self.point_by_point(y, memory, seen)
@@ -365,6 +365,11 @@ def is_leaving(node: Node) -> bool:
     if kind in ("region", "create", "reduce") or node.op in STEPS:
         return False
     return not inlines(node)
+
+
+def _is_pointwise(node: Node) -> bool:
+    """Whether an element of the result follows from the elements of full-size operands there."""
+    return OPS[node.op].kind == "map" or node.op == "write_mask"
 
 
 def _may_overflow(x: Operand) -> bool:
