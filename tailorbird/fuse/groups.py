@@ -29,13 +29,14 @@ from tailorbird.fuse.capable import folds
 from tailorbird.fuse.flow import ZERO, Index, along, inlines, operands_at, reduced_operand
 from tailorbird.fuse.keep import keep_versions
 from tailorbird.fuse.versions import Versions, has_regions, versions_of
-from tailorbird.ir.expr import Dim
+from tailorbird.ir.expr import Dim, Expr, Sym
 from tailorbird.ir.node import (
     Graph,
     Node,
     Operand,
     Region,
     Value,
+    View,
     identity_view,
     leaves,
     map_leaves,
@@ -57,6 +58,8 @@ MEMBERS = 24
 DEEPEST = 64  # maps inlined into each other
 COPYING = frozenset({"concatenate", "write", "check", "call", "bind"})
 EFFECTS = frozenset({"call", "check", "bind"})
+LOOKING_UP = frozenset({"take", "gather"})
+INDEX = Sym("", "value")
 
 
 @dataclass(eq=False)
@@ -113,6 +116,15 @@ class Plan:
             yield step
             if isinstance(step, Nested):
                 pending += [inner for body in step.bodies for inner in body]
+
+
+def symbols_in(x: Any) -> set[Sym]:
+    """The symbols in operands, attributes and shapes."""
+    if isinstance(x, Expr):
+        return x.symbols()
+    if isinstance(x, View):
+        return symbols_in((x.dims, x.shape))
+    return set().union(*map(symbols_in, x)) if isinstance(x, tuple) else set()
 
 
 def is_reduction(x: Value | Node) -> bool:
@@ -202,8 +214,10 @@ class _Planner:
         if versions is not None:
             keep_versions(graph, versions, self.stored)
         self.steps: list[Step] = []
-        self.place: dict[Value, int] = {}
+        self.place: dict[Value | Sym, int] = {}
+        self.symbols: dict[Value, frozenset[Sym]] = {}
         self.uses: dict[Value, set[tuple[int, Index]]] = {}
+        self.checked = -1  # the last step that checks something, before which nothing looks up
         self.count = 0  # of steps in regions that are done, so that places differ
 
     def plan(self) -> Plan:
@@ -211,7 +225,8 @@ class _Planner:
 
     def region(self, region: Region) -> list[Step]:
         """The steps of a region; what was made around it is there before the first of them."""
-        around, self.steps, self.place = (self.steps, self.place), [], {}
+        around = self.steps, self.place, self.checked
+        self.steps, self.place, self.checked = [], {}, -1
         for node in region.nodes:
             if node.regions:
                 self.add(Nested(node, [self.region(inner) for inner in node.regions]))
@@ -225,7 +240,7 @@ class _Planner:
                 self.add(Single(node))
         steps = self.steps
         self.count += len(steps)
-        self.steps, self.place = around
+        self.steps, self.place, self.checked = around
         return steps
 
     def is_only_room(self, node: Node) -> bool:
@@ -234,8 +249,15 @@ class _Planner:
 
     def add(self, step: Single | Nested) -> None:
         self.steps.append(step)
-        for v in step.node.outputs:
-            self.place[v] = len(self.steps) - 1
+        node = step.node
+        made: list[Value | Sym] = list(node.outputs)
+        made += [s for v in node.outputs for s in symbols_in(v.type.shape) if s.kind == "fresh"]
+        if node.op == "bind":
+            made.append(Sym(node.attrs["symbol"], "value"))
+        if node.op == "check":
+            self.checked = len(self.steps) - 1
+        for x in made:
+            self.place.setdefault(x, len(self.steps) - 1)
 
     def settle(self, value: Value) -> None:
         """Puts a stored map or reduction into a group."""
@@ -258,6 +280,10 @@ class _Planner:
 
     def joins(self, value: Value, group: Group, position: int) -> bool:
         """Adds the value to the group if that is legal and shares something."""
+        for sym in self.symbols_of(value):
+            checked = self.checked if sym.kind == "value" else -1
+            if max(self.place.get(sym, -1), checked) >= position:
+                return False
         for rows, index, roots in self.fits(value, group):
             found = self.explore(roots, group, position)
             if found is None:
@@ -351,6 +377,24 @@ class _Planner:
             visited[x, index] = None
             stack.extend((y, at) for y, at in operands_at(x.node, index) if isinstance(y, Value))
         return level, reads, list(visited)
+
+    def symbols_of(self, x: Value) -> frozenset[Sym]:
+        """The symbols bound at run time that computing x from memory needs to know; `INDEX` where
+        an array of indices says what is read, behind the check that they are in bounds.
+        """
+        if x not in self.symbols:
+            node = x.node
+            assert node is not None
+            found = symbols_in((*node.inputs, *node.attrs.values(), x.type.shape))
+            known = {s for s in found if s.kind in ("value", "fresh")}
+            if node.op in LOOKING_UP:
+                known.add(INDEX)
+            for y in node.inputs:
+                inlined = isinstance(y, Value) and y.node is not None and y not in self.stored
+                if inlined and inlines(y.node):  # type: ignore[union-attr,arg-type]
+                    known |= self.symbols_of(y)  # type: ignore[arg-type]
+            self.symbols[x] = frozenset(known)
+        return self.symbols[x]
 
     def source_place(self, x: Value) -> int:
         """The step that makes a stored value, or what a reshape of it aliases; -1 around it all."""

@@ -75,6 +75,9 @@ class Bounds:
         low, high = self.ranges[var]
         total: Dim = 0
         for monomial, c in x.terms:
+            if not any(sym == var or var in _inside(sym) for sym in monomial):
+                total = total + Expr(((monomial, c),))
+                continue
             rest = [sym for sym in monomial if sym != var and sym.kind != "op"]
             functions = [sym for sym in monomial if sym.kind == "op"]
             if len(functions) > 1 or not all(s.kind in NEVER_NEGATIVE for s in rest):
@@ -128,6 +131,11 @@ class Bounds:
         if sym.name == "floordiv":
             return None if a is None else apply("floordiv", a, divisor)
         return divisor - 1 if up else 0
+
+
+def _inside(sym: Sym) -> set[Sym]:
+    """The symbols in the arguments of a function."""
+    return {s for arg in sym.args if isinstance(arg, Expr) for s in arg.symbols()}
 
 
 def _is_sum_of_sizes(x: Dim) -> bool:
