@@ -93,6 +93,7 @@ class _InnerNest(NestEmitter):
     def start(self) -> None:
         self.b = self.control.b
         self.memory = Memory(self.b, self.frame, self.control.written)
+        self.memory.checks = True
         self.memory.vector, self.memory.width = self.s.vector, self.s.width
         self.cells = {}
         self.memo = {}

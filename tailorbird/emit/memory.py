@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tailorbird.emit.builder import LLVM_TYPES, MEMORY_TYPES, Builder
 from tailorbird.emit.frame import Frame
 from tailorbird.fuse.flow import Position
-from tailorbird.ir.expr import Dim
+from tailorbird.ir.expr import Dim, Expr
 from tailorbird.lower.kernel import PART, SIZES, Buffer
 
 
@@ -24,6 +24,7 @@ class Place:
     stride: Dim
     offsets: str | None  # <W x i64> element offsets when the index is computed lane by lane
     mask: str | None
+    looked_up: bool = False  # whether the values of arrays decide where it lies
 
 
 class Memory:
@@ -35,6 +36,7 @@ class Memory:
         self.b = b
         self.frame = frame
         self.written = written
+        self.checks = False  # whether checks stand between the accesses
         self.env: dict[str, str] = {}
         self.order: list[str] = []
         self.vector = ""
@@ -73,7 +75,9 @@ class Memory:
         if offsets is not None and stride != 0:
             along = self.scaled_lanes(b.iota(self.width), stride)
             offsets = b.pure(f"add nsw {self.lanes()} {offsets}, {along}")
-        return Place(p, stride, offsets, mask)
+        dims = (at.offset, *strides.values())
+        known = {s.kind for d in dims if isinstance(d, Expr) for s in d.symbols()}
+        return Place(p, stride, offsets, mask, bool(computed) or "value" in known)
 
     def unit(self, buffer: Buffer) -> str:
         """The LLVM type of one element in memory."""
@@ -104,7 +108,8 @@ class Memory:
 
     def load(self, buffer: Buffer, place: Place, part: int) -> tuple[str, int]:
         """The element or lanes at a place: (register, width)."""
-        pinned = buffer.name in self.written
+        # A position that arrays decide is in bounds only behind the check of it.
+        pinned = buffer.name in self.written or (self.checks and place.looked_up)
         emit = self.b.here if pinned else self.b.pure
         ty = PART.get(buffer.ty, buffer.ty)
         scalar = MEMORY_TYPES[ty]
