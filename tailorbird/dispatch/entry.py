@@ -19,14 +19,16 @@ from tailorbird.dispatch.boxing import ASK, COUNTDOWN, HITS, LOST, OBJECTS, Boxi
 from tailorbird.dispatch.guards import INTEGER, Leaf, put
 from tailorbird.dispatch.products import Multiplier
 from tailorbird.emit.builder import Module
-from tailorbird.emit.nest import NestEmitter, has_partials, partial_name
+from tailorbird.emit.moves import emitter_of
+from tailorbird.emit.nest import has_partials, partial_name
 from tailorbird.ir.expr import Dim, product
 from tailorbird.ir.node import Value, leaves
 from tailorbird.lower.kernel import SIZES, Buffer, Nest, c_strides
-from tailorbird.lower.program import Check, Gemm, Program, PythonCall, parameter_strides
+from tailorbird.lower.program import Bind, Check, Gemm, Program, PythonCall, parameter_strides
 
 LARGE = 1 << 20  # bytes from which a result comes from recycled memory
 STACK = 8192  # bytes of temporaries kept on the stack
+MOST_BOUND = 1 << 40  # elements of an array whose size comes from data
 RELEASE = 1 << 19  # work from which the GIL is released
 
 __all__ = ["ASK", "COUNTDOWN", "HITS", "LOST", "OBJECTS", "Context", "EntryEmitter"]
@@ -69,6 +71,10 @@ class EntryEmitter(Boxing):
                 self.prepare()
             elif isinstance(step, Check):
                 self.check_flag(step)
+            elif isinstance(step, Bind):
+                self.bind(step)
+                self.fill()
+                self.prepare()
             else:
                 self.run(f"run_{self.step_name(step, k)}", release)
         self.give_back()
@@ -83,7 +89,7 @@ class EntryEmitter(Boxing):
 
     def emit_step(self, step: Any, k: int) -> None:
         if isinstance(step, Nest):
-            NestEmitter(self.module, self.frame, step).emit()
+            emitter_of(step)(self.module, self.frame, step).emit()
             runners.Runner(self.module, self.frame).nest(step)
         elif isinstance(step, Gemm):
             Multiplier(self.module, self.frame, step, self.int_bits).emit(f"gemm{k}")
@@ -348,6 +354,14 @@ class EntryEmitter(Boxing):
         """Leaves for plain Python unless the flag is set."""
         flag = self.t.reg(f"load i8, ptr {self.pointer(step.buffer)}")
         self.t.require(self.t.reg(f"icmp ne i8 {flag}, 0"))
+
+    def bind(self, step: Bind) -> None:
+        """A size out of memory, which is no more than memory can hold."""
+        t = self.t
+        size = t.reg(f"load i64, ptr {self.pointer(step.buffer)}")
+        t.require(t.reg(f"icmp ult i64 {size}, {MOST_BOUND}"))
+        t.symbols[step.symbol] = size
+        self.waiting = guards.check_guards(t, self.waiting)
 
     # -- results
 

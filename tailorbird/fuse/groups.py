@@ -34,6 +34,7 @@ from tailorbird.ir.node import (
     type_of,
 )
 from tailorbird.ir.ops import OPS
+from tailorbird.ir.scope import binders, symbols_in
 
 # Rough instructions for one element; what is not named costs 1.
 COSTS = {
@@ -41,13 +42,14 @@ COSTS = {
     "expm1": 14, "log": 14, "log2": 14, "log10": 14, "log1p": 16, "sin": 18, "cos": 18, "tan": 24,
     "tanh": 16, "sinh": 18, "cosh": 18, "arcsin": 20, "arccos": 20, "arctan": 18, "arctan2": 26,
     "arcsinh": 24, "arccosh": 24, "arctanh": 24, "power": 40, "hypot": 10, "cbrt": 20, "erf": 24,
-    "logaddexp": 30, "logaddexp2": 30, "take": 4, "pad": 4, "read": 0, "reshape": 0, "cast": 1,
-    "full": 0,
+    "logaddexp": 30, "logaddexp2": 30, "take": 4, "gather": 6, "pad": 4, "read": 0, "reshape": 0,
+    "cast": 1, "full": 0,
 }  # fmt: skip
 RECOMPUTE = 8  # storing and loading an element costs about this much
 MEMBERS = 24
 DEEPEST = 64  # maps inlined into each other
 COPYING = frozenset({"concatenate", "write", "check", "call"})
+MOVING = frozenset({"compress", "scatter"})  # they compute what they move, and read where to
 EFFECTS = frozenset({"call", "check"})
 
 
@@ -155,6 +157,8 @@ def _needs_memory(node: Node, x: Value) -> bool:
         return False
     if node.op in COPYING and inlines(x.node):
         return False
+    if node.op in MOVING and x is node.inputs[0] and x not in node.inputs[1:]:
+        return not inlines(x.node)
     if node.op == "matmul" and x.node.op == "read":
         base = x.node.inputs[0]
         return not (isinstance(base, Value) and (base.node is None or not inlines(base.node)))
@@ -168,6 +172,12 @@ class _Planner:
         self.steps: list[Step] = []
         self.place: dict[Value, int] = {}
         self.uses: dict[Value, set[tuple[int, Index]]] = {}
+        self.births = {
+            sym: value
+            for value, pairs in binders(graph).items()
+            for _, sym in pairs
+            if value.node is not None
+        }
 
     def plan(self) -> Plan:
         for node in self.graph.body.nodes:
@@ -202,6 +212,9 @@ class _Planner:
 
     def joins(self, value: Value, group: Group, position: int) -> bool:
         """Adds the value to the group if that is legal and shares something."""
+        assert value.node is not None
+        if self.waits(value.node, position):
+            return False
         for rows, index, roots in self.fits(value, group):
             found = self.explore(roots, group, position)
             if found is None:
@@ -292,9 +305,20 @@ class _Planner:
                 continue
             if (x, index) in visited:
                 continue
+            if self.waits(x.node, position):
+                return None
             visited[x, index] = None
             stack.extend((y, at) for y, at in operands_at(x.node, index) if isinstance(y, Value))
         return level, reads, list(visited)
+
+    def waits(self, node: Node, position: int) -> bool:
+        """Whether a size in a node gets its value only at this step or later."""
+        if not self.births:
+            return False
+        shapes = tuple(value.type.shape for value in node.outputs)
+        found = symbols_in((node.inputs, tuple(node.attrs.values()), shapes))
+        births = (self.births[sym] for sym in found if sym in self.births)
+        return any(self.place.get(value, -1) >= position for value in births)
 
     def source_place(self, x: Value) -> int:
         """The step that makes a stored value, or what a reshape of it aliases."""

@@ -1,7 +1,7 @@
 """What a program is made of: buffers, and steps that run one after another.
 
 A step is a nest of loops (`kernel.py`), a matrix product, a check that may leave for plain Python,
-or a call of Python.
+a size that gets its value, or a call of Python.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tailorbird.ir.expr import Dim, symbol
+from tailorbird.ir.expr import Dim, Sym, symbol
 from tailorbird.ir.node import Graph, Node, Operand, Value
 from tailorbird.lower.kernel import Buffer, Nest, c_strides, f_strides
 
@@ -56,7 +56,15 @@ class Check:
     buffer: Buffer
 
 
-ProgramStep = Nest | Gemm | PythonCall | Check
+@dataclass
+class Bind:
+    """Gives a size that is known only now its value, out of a buffer."""
+
+    symbol: Sym
+    buffer: Buffer
+
+
+ProgramStep = Nest | Gemm | PythonCall | Check | Bind
 
 
 @dataclass
