@@ -128,30 +128,32 @@ def put(t: Tracer, x: Arr, mask: Arr, axis: int, value: Operand) -> None:
     shape = type_of(value).shape
     if shape:
         whole = t.shape_of(x)
-        goal = [*whole[:axis], size_of_mask(t, where), *whole[axis + mask.ndim :]]
-        value = _fitted(t, value, goal, axis)
+        rest = (*whole[:axis], *whole[axis + mask.ndim :])
+        value = _fitted(t, value, where, rest, axis)
     base = t.read(front)
     changed = t.emit("write_mask", [base, where, value], None, base.type)
     t.write(front, changed)
 
 
-def _fitted(t: Tracer, value: Operand, goal: list[Dim], axis: int) -> Operand:
-    """A value in the shape `goal` of what is picked, whose axis `axis` is what the mask left; that
-    axis first.
+def _fitted(t: Tracer, value: Operand, mask: Value, rest: Shape, axis: int) -> Operand:
+    """A value for what a mask on the axes from `axis` on picks of an array whose other axes are
+    `rest`: with the axis of what is picked first, or without one where it is the same for all.
     """
     source = t.array(value)  # type: ignore[arg-type]
-    extra = source.ndim - len(goal)
+    extra = source.ndim - len(rest) - 1
     if extra > 0:
         if not all(t.same(d, 1) for d in source.shape[:extra]):
             t.raises("ValueError: could not broadcast input array")
         source = drop_axes(t, source, range(extra))
     shape = t.shape_of(source)
-    place = axis - (len(goal) - len(shape))
-    if place >= 0 and shape[place] != 1:
-        if not _is_length(t, shape[place], goal[axis]):
-            t.raises("ValueError: could not broadcast input array")
-        goal[axis] = shape[place]
-    return t.read(to_front(t, broadcast_view(t, source, tuple(goal)), axis, 1))
+    place = axis - (len(rest) + 1 - len(shape))
+    if place < 0 or shape[place] == 1:
+        same = source if place < 0 else drop_axes(t, source, [place])
+        return t.read(broadcast_view(t, same, rest))
+    if not _is_length(t, shape[place], size_of_mask(t, mask)):
+        t.raises("ValueError: could not broadcast input array")
+    goal = (*rest[:axis], shape[place], *rest[axis:])
+    return t.read(to_front(t, broadcast_view(t, source, goal), axis, 1))
 
 
 def _is_length(t: Tracer, a: Dim, b: Dim) -> bool:

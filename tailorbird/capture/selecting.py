@@ -18,6 +18,7 @@ from tailorbird.capture.advanced import (
     store,
     taken,
 )
+from tailorbird.capture.assign import must_hold
 from tailorbird.capture.build import arange, convert, filled
 from tailorbird.capture.elementwise import elementwise, map_value, promoted, strong
 from tailorbird.capture.masks import as_mask, counted, fits, nonzero, picked, put
@@ -26,7 +27,7 @@ from tailorbird.capture.registry import handles
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, Unhandled, is_static
 from tailorbird.capture.views import as_arr, insert_axes, normal_axis, reshape
-from tailorbird.ir.node import Value, View, type_of
+from tailorbird.ir.node import Operand, Value, View, type_of
 from tailorbird.ir.ops import ACCUMULATED
 from tailorbird.ir.types import INT, Type
 
@@ -68,32 +69,35 @@ def count(t: Tracer, x: Any) -> Any:
 # Masks
 
 
-@handles(np.compress, method="compress")
-def _compress(t: Tracer, *args: Any, **keywords: Any) -> Any:
-    condition, a, axis = _by_name(args, keywords, ("condition", "a", "axis"))
+@handles(np.compress)
+def _compress(t: Tracer, condition: Any, a: Any, axis: Any = None) -> Any:
     x, mask = as_arr(t, a), as_mask(t, condition)
     if axis is None:
         x, axis = flat(t, x), 0
     at = normal_axis(t, axis, x.ndim)
     if mask.ndim != 1:
         t.raises("ValueError: condition must be a 1-d array")
-    if t.assume.canon(mask.shape[0] - x.shape[at]) != 0:
+    if not t.assume.equal(mask.shape[0], x.shape[at]):
         raise Unhandled
     return picked(t, x, mask, at)
 
 
-def _by_name(args: tuple[Any, ...], keywords: dict[str, Any], names: tuple[str, ...]) -> list[Any]:
-    """Arguments by name; those beyond the names are not handled."""
-    found = dict(zip(names, args)) | keywords
-    if len(args) > len(names) or not set(found) <= set(names):
-        raise Unhandled
-    return [found.get(name) for name in names]
+@handles(method="compress")
+def _compress_method(t: Tracer, a: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
+    if out is not None:
+        t.refuse("unsupported_call", name="ndarray.compress with out=")
+    try:
+        return _compress(t, condition, a, axis)
+    except Unhandled:
+        from tailorbird.capture.opaque import call_library
+
+        return call_library(t, np.compress, (condition, a, axis), {})
 
 
 @handles(np.extract)
 def _extract(t: Tracer, condition: Any, arr: Any) -> Any:
     x, mask = flat(t, as_arr(t, arr)), flat(t, as_mask(t, condition))
-    if t.assume.canon(mask.shape[0] - x.shape[0]) != 0:
+    if not t.assume.equal(mask.shape[0], x.shape[0]):
         raise Unhandled
     return picked(t, x, mask, 0)
 
@@ -101,31 +105,36 @@ def _extract(t: Tracer, condition: Any, arr: Any) -> Any:
 @handles(np.place)
 def _place(t: Tracer, arr: Any, mask: Any, vals: Any) -> None:
     """One value alone: several go round, however many the mask picks."""
-    value = as_arr(t, vals)
-    if not isinstance(arr, Arr) or any(d != 1 for d in value.shape):
-        t.refuse("unsupported_call", name="np.place of several values")
     where = as_mask(t, mask)
-    if where.ndim != arr.ndim:
-        t.refuse("unsupported_call", name="np.place with a mask of another rank")
-    put(t, arr, where, 0, convert(t, _one(t, value), arr.dtype))
+    value = _held(t, arr, vals)
+    if type_of(value).shape or where.ndim != arr.ndim:
+        t.refuse("unsupported_call", name="np.place of several values")
+    put(t, arr, where, 0, value)
 
 
 @handles(np.putmask)
 def _putmask(t: Tracer, a: Any, mask: Any, values: Any) -> None:
-    where, value = as_mask(t, mask), as_arr(t, values)
-    if not isinstance(a, Arr) or where.ndim != a.ndim:
-        t.refuse("unsupported_call", name="np.putmask with a mask of another rank")
+    where = as_mask(t, mask)
+    value = _held(t, a, values)
+    shape = type_of(value).shape
+    if where.ndim != a.ndim or (shape and shape != t.shape_of(a)):
+        t.refuse("unsupported_call", name="np.putmask with arrays of several shapes")
     fits(t, where, t.shape_of(a))
-    if all(d == 1 for d in value.shape):
-        new = _one(t, value)
-    elif t.shape_of(value) == t.shape_of(a):
-        new = t.read(value)
-    else:
-        t.refuse("unsupported_call", name="np.putmask with values of another shape")
-    if not np.can_cast(value.dtype, a.dtype, "same_kind"):
-        t.raises("TypeError: cannot cast according to the rule 'safe'")
-    chosen = map_value(t, "where", [t.read(where), convert(t, new, a.dtype), t.read(a)])
-    t.write(a, chosen)
+    t.write(a, map_value(t, "where", [t.read(where), value, t.read(a)]))
+
+
+def _held(t: Tracer, x: Any, value: Any) -> Operand:
+    """A value, one alone as a scalar, in the dtype of the array that it goes to."""
+    if not isinstance(x, Arr):
+        t.refuse("unsupported_call", name="a write to something that is no array")
+    if not isinstance(value, (Arr, list, tuple)):
+        must_hold(t, x, value)
+        return convert(t, t.operand(value), x.dtype)
+    array = as_arr(t, value)
+    if not np.can_cast(array.dtype, x.dtype):
+        t.raises("TypeError: cannot cast array data according to the rule 'safe'")
+    one = all(d == 1 for d in array.shape)
+    return convert(t, _one(t, array) if one else t.read(array), x.dtype)
 
 
 def _one(t: Tracer, x: Arr) -> Value:
@@ -180,8 +189,6 @@ def _put(t: Tracer, a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
     x = flat(t, a)
     if not (value.shape[0] == 1 or t.assume.canon(value.shape[0] - index.shape[0]) == 0):
         t.refuse("unsupported_call", name="np.put of values that are not as many as the indices")
-    if not np.can_cast(value.dtype, x.dtype, "same_kind"):
-        t.raises("TypeError: cannot cast values according to the rule")
     one = value.shape[0] == 1
     chosen = select(t, x, (_moded(t, index, x.shape[0], mode),))
     store(t, chosen, _one(t, value) if one else t.read(value))

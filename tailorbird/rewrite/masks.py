@@ -222,6 +222,8 @@ def _write_mask(build: Builder, node: Node, inputs: Inputs) -> Operand | None:
     if not rank:
         return None
     assert isinstance(mask, Value)
+    if rank == type_of(base).rank - mask.type.rank:
+        return build("where", beside(build, mask, type_of(base).rank), value, base)
     found = expanded(build, value, mask) if mask_of(value) is mask else None
     if found is not None:
         return build("where", beside(build, mask, type_of(base).rank), found, base)
