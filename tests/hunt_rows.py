@@ -258,6 +258,23 @@ WRITES = [
     *_rows("move", 1, "{w}[0], {w}[-1] = {x}, {s}", "{w}[{ix}] = {w}[{ix}]", "{w}[1:] = {w}[:-1]"),
     *_rows("exact", 1, "{w}[1:] += {w}[:-1]", "{w}[:, 0] -= {w}[:, -1]", "{w}[::-1] += {w}"),
 ]
+PICKING = [
+    *_rows("move", 2, "{a}[{b}]", "{a}[{a} > {s}]", "{a}[{a} != {x}]", "{v}[{v} > {s}]"),
+    *_rows("exact", 1, "{v}[{v2} > {s}] * {s2}", "{a}[{b}] + {a}[{b}]", "{a}[~{b}]"),
+    *_rows("sum", 1, "{a}[{a} > {s}].sum()", "{f}[{f} > {s}].mean()", "{a}[{b}].sum()"),
+    *_rows("exact", 1, "{r}[{r} > {s}].max()", "{r}[{b}].min()", "np.count_nonzero({a} > {s})"),
+    *_rows("move", 1, "np.nonzero({a})[0]", "np.where({a} > {s})[-1]", "np.argwhere({a} != {s})"),
+    *_rows("move", 1, "np.flatnonzero({a})", "np.extract({b}, {a})", "{v}[np.nonzero({v})[0]]"),
+    *_rows("move", 1, "{a}[{i} % len({a})]", "np.take({a}, {i} % len({a}), 0)", "{v}[[0, -1]]"),
+    *_rows("move", 1, "np.take({a}, {i}, mode='clip')", "{m}[{i} % 2, 0]", "{m}[:, {i} % 2]"),
+    *_rows("move", 1, "{m}[{i} % 2, {i} % 2]", "{m}[1:, {i} % 2]", "{a}[{i}]", "{a}[{b}, ...]"),
+    *_rows("exact", 1, "{w}[{w} > {s}] = {s2}", "{w}[{w} > {s}] *= {s2}", "{w}[{b}] = {x}"),
+    *_rows("exact", 1, "{w}[{w} == {w}] += {w}[{w} == {w}]", "{w}[{i} % len({w})] = {x}"),
+    *_rows("exact", 1, "{w}[{i} % len({w})] += {x}", "np.add.at({w}, {i} % len({w}), {x})"),
+    *_rows("exact", 1, "np.bincount(abs({i}).ravel() % 9)", "np.sort({v}[{v} > {s}])"),
+    *_rows("exact", 1, "np.maximum.at({w}, {i} % len({w}), {x})", "{w}[..., {i} % 2] = {s}"),
+    *_rows("move", 1, "np.putmask({w}, {w} > {s}, {s2})", "np.put({w}, {i} % 2, {s})"),
+]
 LANGUAGE = [
     *_rows("exact", 1, "scaled({a})", "scaled({a}, {x}, plus={s})", "both({a}, {x})[1]"),
     *_rows("sum", 1, "centred({f}, {ax})", "softmax({f}, {ax})", "sum([{a}, {a}, {s}])"),
@@ -295,5 +312,6 @@ GROUPS: dict[str, tuple[float, list[Row]]] = {
     "reductions": (3, REDUCTIONS),
     "products": (1, PRODUCTS),
     "writes": (1.5, WRITES),
+    "picking": (1.5, PICKING),
     "language": (1.5, LANGUAGE),
 }

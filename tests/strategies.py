@@ -59,7 +59,7 @@ class Builder:
     def operand(self) -> Operand:
         return self.pick([*self.pool, *self.pool, *LITERALS])
 
-    def add(self, op: str, operands: Sequence[Operand], **attrs: Any) -> None:
+    def add(self, op: str, operands: Sequence[Operand], /, **attrs: Any) -> None:
         """Adds a node if its operands go together."""
         try:
             result = infer(op, operands, attrs)
@@ -142,6 +142,9 @@ def draw_view(b: Builder, shape: Sequence[Dim], writable: bool = False) -> View:
     starts: list[tuple[Dim, Dim, Dim | None]] = []
     for n in shape:
         whole: tuple[Dim, Dim, Dim | None] = (0, 1, n)
+        if type(n) is not int and n not in (N0, N1):  # it may be empty
+            starts.append(whole)
+            continue
         half = (0, 2, apply("floordiv", n + 1, 2))
         starts.append(b.pick([whole, whole, (1, 1, n - 1), (n - 1, -1, n), half, (n - 1, 0, None)]))
     kept = [k for k, (_, _, count) in enumerate(starts) if count is not None]
@@ -195,7 +198,20 @@ def _indexed(b: Builder, op: str) -> None:
     elif op == "gather":
         b.add(op, [base, index], axes=(axis,))
     else:
-        b.add(op, [base, index, 1], axes=(axis,))
+        more = {"op": b.pick(["add", "maximum"])} if b.draw(st.booleans()) else {}
+        b.add(op, [base, index, 1], axes=(axis,), **more)
+
+
+def _extent(b: Builder, op: str) -> None:
+    """Bools as many as a count says."""
+    value = b.pick(b.values(lambda t: not t.weak))
+    axes = tuple(range(value.type.rank))
+    attrs = {"axis": axes}
+    length = b.graph.body.add(
+        "count_nonzero", [value], attrs, infer("count_nonzero", [value], attrs)
+    )
+    b.fresh += 1
+    b.add(op, [length], size=symbol(f"k{b.fresh}", "fresh"))
 
 
 def _reshape(b: Builder, op: str) -> None:
@@ -234,6 +250,7 @@ MAKERS: dict[str, Callable[[Builder, str], None]] = {
     "gather": _indexed,
     "scatter": _indexed,
     "take": _indexed,
+    "extent": _extent,
     "reshape": _reshape,
     "concatenate": _concatenate,
     "pad": _pad,

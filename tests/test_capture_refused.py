@@ -71,24 +71,16 @@ def endless(x):
     return x
 
 
-def mask(x):
-    return x[x > 0]
+def two_masks(x):
+    return x[x > 0] + x[x > 1]
 
 
-def gather(x, i):
-    return x[i]
-
-
-def scalar_index(x, i):
+def row(x, i):
     return x[i[0]]
 
 
-def where_one(x):
-    return np.where(x > 0)
-
-
-def nonzero_length(x):
-    return np.zeros(np.argmax(x))
+def slice_to(x):
+    return x[: np.argmax(x)]
 
 
 def try_block(x):
@@ -286,11 +278,9 @@ ROWS = [
     (loop_over_rows, "f64[99,2]", "long_loop"),
     (while_on_data, "f64[n]", "data_dependent_loop"),
     (endless, "f64[n]", "budget"),
-    (mask, "f64[n]", "data_dependent_shape"),
-    (gather, "f64[n] i64[m]", "data_dependent_index"),
-    (scalar_index, "f64[n] i64[m]", "data_dependent_index"),
-    (where_one, "f64[n]", "data_dependent_shape"),
-    (nonzero_length, "f64[n]", "data_dependent_index"),
+    (two_masks, "f64[n]", "unknown_size"),
+    (row, "f64[n,m] i64[m]", "data_dependent_index"),
+    (slice_to, "f64[n]", "data_dependent_index"),
     (try_block, "f64[n]", "unsupported_syntax"),
     (with_block, "f64[n]", "unsupported_syntax"),
     (prints, "f64[n]", "unsupported_call"),

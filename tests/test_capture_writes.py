@@ -333,14 +333,6 @@ def read_unknown_reshape_after_write(a):
     return v * 2
 
 
-def mask_write(a):
-    a[a > 0] = 0
-
-
-def index_write(a, i):
-    a[i] = 0
-
-
 def attribute_write(a):
     a.shape = (1, -1)
 
@@ -353,8 +345,6 @@ def attribute_write(a):
         (write_float_into_int, "i32[n] float", "data_dependent_value"),
         (write_through_unknown_reshape, "f64[n,m]", "reshape_alias"),
         (read_unknown_reshape_after_write, "f64[n,m]", "reshape_alias"),
-        (mask_write, "f64[n]", "data_dependent_shape"),
-        (index_write, "f64[n] i64[m]", "data_dependent_index"),
         (attribute_write, "f64[n]", "attribute_write"),
     ],
 )

@@ -35,6 +35,7 @@ VECTOR = (N,)
 LEFT_OUT = frozenset({"region", "effect"})
 # Steps of their own, and what runs them.
 STEPS = {"matmul": "BLAS", "write": "nest", "concatenate": "nest", "reshape": "no copy, or a nest"}
+STEPS |= {"compress": "nest", "scatter": "nest", "extent": "a size"}
 INTRO = """# What runs each op
 
 Written by `tests/test_coverage.py` (`pytest --bless`). For each row of `ir/ops.py` and each kind of

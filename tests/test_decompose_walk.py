@@ -81,7 +81,7 @@ def test_the_value_that_binds_a_needed_symbol_stays():
     picked = graph.body.add("compress", [x, mask], {"size": k}, Type(np.dtype("i8"), (k,)))
     graph.results = graph.body.add("isnan", [picked], {}, Type(np.dtype(bool), (k,)))
     arguments = [np.arange(4), np.array([True, False, True, True])]
-    assert ops(check(graph, arguments)) == ["compress", "full"]
+    assert ops(check(graph, arguments)) == ["cast", "sum", "extent", "full"]
 
 
 def test_what_was_dropped_is_not_found_again():
@@ -120,7 +120,7 @@ def test_random_graphs_agree_bit_for_bit(program):
 
 
 @FUZZ
-@given(programs(ops=frozenset(DECOMPOSE) - REJECT_EMPTY))
+@given(programs(ops=frozenset(DECOMPOSE) - REJECT_EMPTY - {"check"}))
 def test_random_graphs_become_core_graphs(program):
     graph, _ = program
     text = show(graph)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tailorbird.capture import advanced
 from tailorbird.capture.arith import binary
 from tailorbird.capture.build import convert
 from tailorbird.capture.elementwise import map_value
@@ -24,12 +25,15 @@ from tailorbird.ir.node import Operand, Value, type_of
 
 def assign(t: Tracer, x: Arr, key: Any, value: Any) -> None:
     """`x[key] = value`."""
+    if advanced.is_advanced(key):
+        advanced.write(t, x, key, value)
+        return
     target, _ = pick(t, x, key)
-    _must_hold(t, target, value)
+    must_hold(t, target, value)
     fill(t, target, t.operand(value))
 
 
-def _must_hold(t: Tracer, target: Arr, value: Any) -> None:
+def must_hold(t: Tracer, target: Arr, value: Any) -> None:
     """A NumPy scalar goes into integers as int(value), which raises if it does not fit."""
     if not isinstance(value, Scal) or value.type.weak or target.dtype.kind not in "iu":
         return
@@ -88,10 +92,13 @@ def store_out(t: Tracer, result: Any, out: Any) -> Arr:
 
 def augmented_item(t: Tracer, name: str, x: Arr, key: Any, value: Any) -> None:
     """`x[key] op= value`: the item is read, changed and assigned."""
+    if advanced.is_advanced(key):
+        advanced.augmented(t, name, x, key, value)
+        return
     target, scalar = pick(t, x, key)
     if scalar:
         changed = binary(t, name, Scal(t.read(target)), value)
-        _must_hold(t, target, changed)
+        must_hold(t, target, changed)
         fill(t, target, t.operand(changed))
     else:
         augment(t, name, target, value)

@@ -192,11 +192,12 @@ class Assumptions:
         factor = gcd(*(c for monomial, c in x.terms if monomial))
         smallest = apply("floordiv", x, factor) if factor > 1 else x
         self.guards[Guard(">=", smallest)] = None
-        self._learn(smallest)
+        self.learn(smallest)
         if factor > 1:
-            self._learn(x)
+            self.learn(x)
 
-    def _learn(self, x: Dim) -> None:
+    def learn(self, x: Dim) -> None:
+        """From here on x >= 0 is a fact."""
         self.facts.append(x)
         self._proofs = {e: True for e, proved in self._proofs.items() if proved}
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from tailorbird.capture.elementwise import must_fit, strong
 from tailorbird.capture.source import Source
-from tailorbird.capture.tracer import Shape, Tracer
+from tailorbird.capture.tracer import Shape, Tracer, exact
 from tailorbird.capture.values import Arr, Scal, is_number, is_static
 from tailorbird.capture.views import insert_axes
 from tailorbird.ir.expr import Dim, Expr
@@ -55,11 +55,21 @@ def constant(t: Tracer, array: np.ndarray) -> Arr:
 def shape_from(t: Tracer, x: Any) -> Shape:
     """A shape argument: an int or a sequence of ints."""
     items = x if isinstance(x, (tuple, list)) else (x,)
-    dims = tuple(t.integer(d, "a shape") for d in items)
+    dims = tuple(_length(t, d) for d in items)
     for d in dims:
         if not t.at_least(d, 0):
             t.raises("ValueError: negative dimensions are not allowed")
     return tuple(map(t.assume.canon, dims))
+
+
+def _length(t: Tracer, x: Any) -> Dim:
+    """A length; one that is computed from data is checked not to be negative."""
+    if isinstance(x, Scal) and x.dtype.kind in "iu" and exact(x.value) is None:
+        from tailorbird.capture.selecting import sized
+
+        t.check(x.value, ">=")
+        return sized(t, convert(t, x.value, np.dtype(np.int64)))  # type: ignore[arg-type]
+    return t.integer(x, "a shape")
 
 
 def dtype_from(t: Tracer, x: Any, default: Any = np.float64) -> np.dtype:

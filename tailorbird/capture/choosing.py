@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from tailorbird.capture.assign import store_out
-from tailorbird.capture.build import constant, convert
+from tailorbird.capture.build import convert
 from tailorbird.capture.containers import iterate
 from tailorbird.capture.elementwise import elementwise, map_value
+from tailorbird.capture.masks import nonzero
 from tailorbird.capture.registry import METHODS, handles
 from tailorbird.capture.tracer import Tracer
-from tailorbird.capture.values import Arr, Unhandled, is_static
-from tailorbird.capture.views import as_arr, normal_axis, pick, position, reshape
+from tailorbird.capture.values import Unhandled
+from tailorbird.capture.views import as_arr
 from tailorbird.ir.node import type_of
 from tailorbird.ir.types import PYTHON_TYPES
 
@@ -25,7 +26,7 @@ from tailorbird.ir.types import PYTHON_TYPES
 @handles(np.where)
 def _where(t: Tracer, condition: Any, *choices: Any) -> Any:
     if len(choices) == 0:
-        t.refuse("data_dependent_shape", name="np.where with one argument")
+        return nonzero(t, condition)
     if len(choices) != 2:
         t.raises("ValueError: either both or neither of x and y should be given")
     test = t.operand(condition)
@@ -141,62 +142,3 @@ def _nan_to_num(
     found: Any = elementwise(t, "where", [elementwise(t, "isnan", [array]), nan, array])
     found = elementwise(t, "where", [elementwise(t, "equal", [array, np.inf]), high, found])
     return elementwise(t, "where", [elementwise(t, "equal", [array, -np.inf]), low, found])
-
-
-# Taking
-
-
-@handles(np.take, method="take")
-def _take(t: Tracer, a: Any, indices: Any, axis: Any = None) -> Any:
-    """Known indices are checked here; others would need a check of every element."""
-    x = as_arr(t, a)
-    if axis is None:
-        x = reshape(t, x, -1) if x.ndim != 1 else x
-        axis = 0
-    at = normal_axis(t, axis, x.ndim)
-    if isinstance(indices, (int, np.integer)) or not is_static(indices):
-        raise Unhandled
-    places = np.array(indices)
-    if places.dtype.kind not in "iu":
-        raise Unhandled
-    found = constant(t, inside(t, x, places, at))
-    return t.array(t.inferred("take", [t.read(x), t.read(found)], {"axis": at}))
-
-
-def index_by_known(t: Tracer, x: Arr, items: tuple[Any, ...]) -> Arr:
-    """`x[:, [0, 2]]`: one list of known indices among slices is a take along that axis."""
-    places = [k for k, item in enumerate(items) if isinstance(item, (Arr, list))]
-    others = [item for k, item in enumerate(items) if k not in places]
-    known = known_array(t, items[places[0]]) if len(places) == 1 else None
-    simple = all(isinstance(item, slice) or item is Ellipsis for item in others)
-    if known is None or not simple or known.dtype.kind not in "iu" or Ellipsis in others:
-        pick(t, x, items)  # refuses with the reason
-        t.refuse("data_dependent_index", name="an array of indices")
-    at = places[0]
-    rest, _ = pick(t, x, (*items[:at], slice(None), *items[at + 1 :]))
-    found = constant(t, inside(t, rest, known, at))
-    return t.array(t.inferred("take", [t.read(rest), t.read(found)], {"axis": at}))
-
-
-def known_array(t: Tracer, x: Any) -> np.ndarray | None:
-    """The value of an index that does not depend on the call: a list of numbers, or a constant."""
-    if isinstance(x, list):
-        return np.array(x) if is_static(x) and x else None
-    content = t.read(x)
-    spelled_out = any(
-        content is p and s.root[0] == "static" for p, s in zip(t.parameters, t.sources)
-    )
-    return t.live[content] if spelled_out else None
-
-
-def inside(t: Tracer, x: Arr, places: np.ndarray, axis: int) -> np.ndarray:
-    """Known indices, each proved to be inside and counted from the front where that is possible."""
-    size = t.shape_of(x)[axis]
-    if places.size and places.min() < 0:
-        fixed = t.concrete(size, "an axis with negative indices")
-        if places.min() < -fixed or places.max() >= fixed:
-            t.raises("IndexError: index out of bounds")
-        return np.where(places < 0, places + fixed, places)
-    if places.size:
-        position(t, int(places.max()), size)
-    return places

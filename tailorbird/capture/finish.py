@@ -156,13 +156,27 @@ class _Canonical:
         pending = [leaf.node for leaf in leaves(results) if isinstance(leaf, Value)]
         pending += [value.node for value in finals.values()]
         pending += [node for node in self.t.region.nodes if node.op in EFFECTS]
+        pending += self.binders([leaf for leaf in leaves(results) if isinstance(leaf, Expr)])
         while pending:
             node = pending.pop()
             if node is None or node in live:
                 continue
             live.add(node)
             pending.extend(x.node for x in node.inputs if isinstance(x, Value))
+            shapes = [dim for value in node.outputs for dim in value.type.shape]
+            pending += self.binders([*node.inputs, *node.attrs.values(), *shapes])
         return [node for node in self.t.region.nodes if node in live]
+
+    def binders(self, found: Any) -> list[Node | None]:
+        """The nodes that give their values to the sizes in something."""
+        if not self.t.binders:
+            return []
+        if isinstance(found, View):
+            found = (*found.shape, *(d for dim in found.dims for d in dim[:2]))
+        if isinstance(found, (tuple, list)):
+            return [node for x in found for node in self.binders(x)]
+        symbols = found.symbols() if isinstance(found, Expr) else ()
+        return [self.t.binders[sym] for sym in symbols if sym in self.t.binders]
 
     # rewriting
 

@@ -14,6 +14,7 @@ import numpy as np
 from tailorbird.capture.assign import store_out
 from tailorbird.capture.build import dtype_from
 from tailorbird.capture.elementwise import elementwise
+from tailorbird.capture.masks import counted
 from tailorbird.capture.registry import METHODS, handles
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, Handler, Scal, Unhandled, is_number, is_static
@@ -164,7 +165,7 @@ _register()
 def _count_nonzero(t: Tracer, a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     x = as_arr(t, a)
     if axis is None and not keepdims and COUNTS_IN_PYTHON:
-        t.refuse("promotion", name="np.count_nonzero without axis, which is a Python int")
+        return counted(t, x) if x.ndim else t.refuse("promotion", name="np.count_nonzero")
     return reduced(t, "count_nonzero", x, normal_axes(t, axis, x.ndim), keepdims)
 
 

@@ -25,6 +25,7 @@ from tailorbird.capture import (  # noqa: F401 - these fill the tables
     joining,
     products,
     reduce,
+    selecting,
     shaping,
 )
 from tailorbird.capture.call import run

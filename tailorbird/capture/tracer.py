@@ -54,6 +54,10 @@ class Tracer:
         self.lifted: dict[Source, Any] = {}
         self.by_identity: dict[int, Source] = {}
         self.live: dict[Value | str, Any] = {}
+        self.mask_sizes: dict[Region, list[tuple[Value, Expr]]] = {}
+        self.masks: dict[Sym, Value] = {}  # by the size of what they pick
+        self.binders: dict[Sym, Node | None] = {}
+        self.inside: set[tuple[Region, Value, Dim]] = set()  # indices known to be in range
         self.frames: list[Frame] = []
         self.file = ""
         self.line = 0
@@ -298,6 +302,10 @@ class Tracer:
     def at_least(self, x: Dim, least: Dim) -> bool:
         """Is x >= least? Decided, under a guard if need be."""
         answer = self.assume.holds(x - least)
+        if answer is None:
+            from tailorbird.capture.masks import decided
+
+            answer = decided(self, self.assume.canon(x - least))
         if answer is None:
             self.refuse("unknown_size", name=f"{x} >= {least}")
         return answer

@@ -118,8 +118,12 @@ def _converted(t: Tracer, ufunc: np.ufunc, operands: list[Any], dtype: np.dtype)
 def call_ufunc_method(
     t: Tracer, ufunc: np.ufunc, method: str, args: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Any:
-    """`ufunc.reduce`, `accumulate`, `outer`."""
+    """`ufunc.reduce`, `accumulate`, `outer`, `at`."""
     name = row_of(ufunc)
+    if method == "at" and name is not None and not keywords:
+        from tailorbird.capture.selecting import accumulate_at
+
+        return accumulate_at(t, name, args)
     if method == "outer" and name is not None and len(args) == 2 and not keywords:
         return _outer(t, name, *args)
     if method == "reduce" and name in REDUCTIONS:

@@ -41,10 +41,10 @@ def as_arr(t: Tracer, x: Any) -> Arr:
 
 def index(t: Tracer, x: Arr, key: Any) -> Any:
     """`x[key]`: a view, or a scalar when every axis has an index."""
-    if any(isinstance(item, (Arr, list)) for item in _items(key)):
-        from tailorbird.capture.choosing import index_by_known
+    from tailorbird.capture import advanced
 
-        return index_by_known(t, x, _items(key))
+    if advanced.is_advanced(key):
+        return advanced.read(t, x, key)
     picked, scalar = pick(t, x, key)
     return Scal(t.read(picked)) if scalar else picked
 

@@ -22,15 +22,17 @@ from tailorbird.dispatch.products import Multiplier
 from tailorbird.emit.builder import Module
 from tailorbird.emit.control import ControlEmitter
 from tailorbird.emit.frame import Asked
-from tailorbird.emit.nest import NestEmitter, has_partials, partial_name
-from tailorbird.ir.expr import Dim, Expr, product
+from tailorbird.emit.moves import emitter_of
+from tailorbird.emit.nest import has_partials, partial_name
+from tailorbird.ir.expr import Dim, product
 from tailorbird.ir.node import Value, leaves
 from tailorbird.lower.kernel import SIZES, Buffer, Nest, c_strides
-from tailorbird.lower.program import Check, Gemm, Program, PythonCall, parameter_strides
-from tailorbird.lower.steps import Bind, Control
+from tailorbird.lower.program import Bind, Check, Gemm, Program, PythonCall, parameter_strides
+from tailorbird.lower.steps import Control
 
 LARGE = 1 << 20  # bytes from which a result comes from recycled memory
 STACK = 8192  # bytes of temporaries kept on the stack
+MOST_BOUND = 1 << 40  # elements of an array whose size comes from data
 RELEASE = 1 << 19  # work from which the GIL is released
 
 __all__ = ["ASK", "COUNTDOWN", "HITS", "LOST", "OBJECTS", "Context", "EntryEmitter"]
@@ -75,6 +77,8 @@ class EntryEmitter(Boxing):
                 self.check_flag(step)
             elif isinstance(step, Control):
                 self.run_control(step)
+            elif isinstance(step, Bind):
+                self.bind(step)
                 self.fill()
                 self.prepare()
             else:
@@ -91,7 +95,7 @@ class EntryEmitter(Boxing):
 
     def emit_step(self, step: Any, k: int) -> None:
         if isinstance(step, Nest):
-            NestEmitter(self.module, self.frame, step).emit()
+            emitter_of(step)(self.module, self.frame, step).emit()
             runners.Runner(self.module, self.frame).nest(step)
         elif isinstance(step, Gemm):
             self.emit_product(step, f"gemm{k}")
@@ -342,12 +346,6 @@ class EntryEmitter(Boxing):
         t.label(on)
         t.require(t.reg(f"icmp ne i32 {status}, 2"), "failed")
         t.require(t.reg(f"icmp eq i32 {status}, 0"))
-        for inner in step.steps:
-            if isinstance(inner, Bind):
-                symbol = Expr((((inner.symbol,), 1),))
-                slot = self.frame.slot("size", symbol)
-                self.filled.add(("size", symbol))
-                t.symbols[inner.symbol] = t.field("%f", 8 * slot, "i64")
 
     def python_call(self, step: PythonCall) -> None:
         """Calls Python with arrays of our own; what comes back must be what was captured, else
@@ -386,6 +384,17 @@ class EntryEmitter(Boxing):
         """Leaves for plain Python unless the flag is set."""
         flag = self.t.reg(f"load i8, ptr {self.pointer(step.buffer)}")
         self.t.require(self.t.reg(f"icmp ne i8 {flag}, 0"))
+
+    def bind(self, step: Bind) -> None:
+        """An integer out of memory; a size is no more than memory can hold."""
+        t = self.t
+        number = t.reg(f"load i64, ptr {self.pointer(step.buffer)}")
+        if step.symbol.kind == "fresh":
+            t.require(t.reg(f"icmp ult i64 {number}, {MOST_BOUND}"))
+        elif step.dtype == "u64":
+            t.require(t.reg(f"icmp sge i64 {number}, 0"))
+        t.symbols[step.symbol] = number
+        self.waiting = guards.check_guards(t, self.waiting)
 
     # -- results
 

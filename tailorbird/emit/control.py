@@ -19,6 +19,7 @@ from tailorbird.emit.builder import MEMORY_TYPES, Builder, Module
 from tailorbird.emit.frame import Frame
 from tailorbird.emit.integers import Integers
 from tailorbird.emit.memory import Memory
+from tailorbird.emit.moves import PackEmitter
 from tailorbird.emit.nest import NestEmitter
 from tailorbird.ir.expr import Dim, Expr, Sym, product
 from tailorbird.lower.kernel import PART, Axis, Buffer, Nest
@@ -31,10 +32,10 @@ from tailorbird.lower.steps import (
     Loop,
     ProgramStep,
     While,
+    inner_steps,
 )
 from tailorbird.lower.touch import written_by
 
-AT_RUN_TIME = frozenset(("loop", "value"))
 BUDGET = 1 << 21  # rough instructions between looks at signals
 TURN = 8  # instructions of one turn of a loop, apart from its nests
 
@@ -107,6 +108,13 @@ class _InnerNest(NestEmitter):
         self.rows(0)
 
 
+class _InnerPack(PackEmitter, _InnerNest):
+    """A pack inside a control function."""
+
+    def emit(self) -> None:
+        self.pack_all()
+
+
 class ControlEmitter(Integers):
     """Emits one control function into a module."""
 
@@ -120,6 +128,11 @@ class ControlEmitter(Integers):
         self.b = Builder(module)
         self.local = _LocalFrame(frame, self)
         self.written = written_by(step.steps)
+        self.inner = {
+            s.var if isinstance(s, Loop) else s.symbol
+            for s in inner_steps(step.steps)
+            if isinstance(s, Loop | Bind)
+        }
         self.cells: dict[str, str] = {}
         self.symbols: dict[Sym, str] = {}
         self.products = 0
@@ -161,13 +174,13 @@ class ControlEmitter(Integers):
         """An integer for addresses and bounds."""
         if isinstance(dim, int):
             return str(dim)
-        if not any(sym.kind in AT_RUN_TIME for sym in dim.symbols()):
+        if not self.is_inner(dim):
             return self.frame.size(self.b, dim)
         return self.polynomial(dim, any(sym.kind == "value" for sym in dim.symbols()))
 
     def exact_size(self, dim: Dim) -> str:
         """An integer that the program computes with."""
-        if isinstance(dim, int) or not any(sym.kind in AT_RUN_TIME for sym in dim.symbols()):
+        if isinstance(dim, int) or not self.is_inner(dim):
             return self.size(dim)
         return self.polynomial(dim, len(dim.terms) > 1 or dim.terms[0] != ((self.only(dim),), 1))
 
@@ -182,7 +195,7 @@ class ControlEmitter(Integers):
 
     def one(self, step: ProgramStep) -> None:
         if isinstance(step, Nest):
-            _InnerNest(self, step).emit()
+            (_InnerPack if step.packs else _InnerNest)(self, step).emit()
         elif isinstance(step, Loop):
             self.loop(step)
         elif isinstance(step, While):
@@ -206,15 +219,7 @@ class ControlEmitter(Integers):
         value = self.b.here(f"load i64, ptr {p}")
         if step.dtype == "u64":
             self.require(self.b.here(f"icmp sge i64 {value}, 0"))
-        if step.symbol in self.outside:
-            slot = self.frame.address(self.b, "size", Expr((((step.symbol,), 1),)))
-            self.b.do(f"store i64 {value}, ptr {slot}")
         self.symbols[step.symbol] = value
-
-    @property
-    def outside(self) -> set[Sym]:
-        """Symbols that are bound at the top and known to what comes after this function."""
-        return {step.symbol for step in self.step.steps if isinstance(step, Bind)}
 
     def loop(self, step: Loop) -> None:
         low, high = self.exact_size(step.start), self.exact_size(step.stop)
@@ -258,7 +263,8 @@ class ControlEmitter(Integers):
         self.b.do(f"call void @run_{name}(ptr %f)")
 
     def is_inner(self, dim: Dim) -> bool:
-        return isinstance(dim, Expr) and any(s.kind in AT_RUN_TIME for s in dim.symbols())
+        """Whether an integer changes or becomes known inside this function."""
+        return isinstance(dim, Expr) and not self.inner.isdisjoint(dim.symbols())
 
     # -- signals
 
@@ -290,8 +296,7 @@ class ControlEmitter(Integers):
     def is_known(self, dim: Dim) -> bool:
         if isinstance(dim, int):
             return True
-        inner = (s for s in dim.symbols() if s.kind in AT_RUN_TIME)
-        return all(s in self.symbols for s in inner)
+        return all(s in self.symbols for s in dim.symbols() if s in self.inner)
 
 
 def _element(buffer: Buffer) -> str:

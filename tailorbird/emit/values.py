@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from tailorbird.emit.builder import Builder, Module
 from tailorbird.emit.casts import cast
@@ -31,6 +32,7 @@ from tailorbird.lower.kernel import (
     Size,
     Store,
 )
+from tailorbird.lower.schedule import expressions
 
 Register = tuple[str, int]
 
@@ -52,6 +54,8 @@ class Values:
         self.b = Builder(self.module)
         stages = self.nest.stages
         written = {s.buffer.name for stage in stages for s in [*stage.head, *stage.stores]}
+        if any(s.mask is not None for stage in stages for s in stage.stores):
+            written |= {x.buffer.name for x in expressions(self.nest) if isinstance(x, Load)}
         self.memory = Memory(self.b, self.frame, written)
         self.memory.vector, self.memory.width = self.s.vector, self.s.width
         self.cells: dict[str, dict[int, str]] = {}
@@ -161,11 +165,39 @@ class Values:
 
     def store_all(self, stores: list[Store], lane: int) -> None:
         """Stores at one point; every value is computed before the first is stored."""
+        if stores and stores[0].mask is not None:
+            assert all(store.mask is stores[0].mask for store in stores)
+            self.store_where(stores, stores[0].mask, lane)
+            return
         ready: list[tuple[Store, Place, list[str], int]] = []
         for store in stores:
-            place = self.memory.place(store.buffer, store.at, lane, [], self.masks.get(lane))
-            width = self.s.width if place.stride != 0 else 1
+            computed = [(*self.value(t, lane), stride) for t, stride in store.computed]
+            mask = self.masks.get(lane)
+            place = self.memory.place(store.buffer, store.at, lane, computed, mask)
+            width = self.s.width if place.stride != 0 or place.offsets else 1
             values = [self.widened(x, lane, x.ty, width) for x in store.value]
             ready.append((store, place, values, width))
         for store, place, values, width in ready:
             self.memory.store(store.buffer, place, values, width)
+
+    def store_where(self, stores: list[Store], mask: Ex, lane: int) -> None:
+        """Stores where a mask is set; where no lane of it is, nothing is even loaded."""
+        b, w = self.b, self.s.width
+        kept = self.widened(mask, lane, "b1", w)
+        some = kept
+        if w > 1:
+            tail = self.masks.get(lane)
+            kept = kept if tail is None else b.here(f"and <{w} x i1> {kept}, {tail}")
+            some = b.here(f"icmp ne i{w} {b.here(f'bitcast <{w} x i1> {kept} to i{w}')}, 0")
+        with b.when(some):
+            memo, self.memo = self.memo, {}
+            ready = []
+            for store in stores:
+                computed = [(*self.value(t, lane), stride) for t, stride in store.computed]
+                place = self.memory.place(store.buffer, store.at, lane, computed, None)
+                values = [self.widened(x, lane, x.ty, w) for x in store.value]
+                ready.append((store, place, values))
+            for store, place, values in ready:
+                where = place if w == 1 else replace(place, mask=kept)
+                self.memory.store(store.buffer, where, values, w)
+            self.memo = memo

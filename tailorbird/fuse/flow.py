@@ -8,11 +8,11 @@ nothing: they are composed here and never seen again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tailorbird.fuse.capable import generated
-from tailorbird.ir.expr import Dim
+from tailorbird.ir.expr import Dim, Expr
 from tailorbird.ir.node import Node, Operand, Value, View, type_of
 from tailorbird.ir.ops import OPS
 
@@ -133,11 +133,67 @@ def _take_index(node: Node, index: Index) -> tuple[Index, Index]:
     return base, inner
 
 
+def index_axes(node: Node, indices: Sequence[Operand]) -> tuple[int, ...]:
+    """The base axes that the indices of a gather or a scatter stand on."""
+    return tuple(node.attrs.get("axes", range(len(indices))))
+
+
+def _layout(node: Node, indices: Sequence[Operand]) -> tuple[int, int, tuple[int, ...]]:
+    """Where in the result the axes of the indices stand, how many they are, the base axes left."""
+    axes = index_axes(node, indices)
+    rank = max((type_of(i).rank for i in indices), default=0)
+    left = tuple(k for k in range(type_of(node.inputs[0]).rank) if k not in axes)
+    ordered = sorted(axes)
+    place = ordered[0] if ordered[-1] - ordered[0] == len(axes) - 1 else 0
+    return place, rank, left
+
+
+def _base_index(
+    node: Node, indices: Sequence[Operand], index: Index
+) -> tuple[Index, list[tuple[Operand, Index]]]:
+    """The index of the base that an index of what is picked reads, and that of each index."""
+    place, rank, left = _layout(node, indices)
+    inner, outer = index[place : place + rank], (*index[:place], *index[place + rank :])
+    found: dict[int, Position] = dict(zip(left, outer, strict=True))
+    reads: list[tuple[Operand, Index]] = []
+    shape = type_of(node.inputs[0]).shape
+    for axis, i in zip(index_axes(node, indices), indices, strict=True):
+        at = broadcast_index(i, inner)
+        if isinstance(i, Value):
+            found[axis] = Position(0, (), ((Term("load", i, at, shape[axis]), 1),))
+            reads.append((i, at))
+        else:
+            found[axis] = Position(i if isinstance(i, Expr) else int(i))  # type: ignore[arg-type]
+    return tuple(found[k] for k in range(len(shape))), reads
+
+
+def _gathered(node: Node, index: Index) -> Iterator[tuple[Operand, Index]]:
+    base, reads = _base_index(node, node.inputs[1:], index)
+    yield node.inputs[0], base
+    yield from reads
+
+
+def gathered_at(node: Node, indices: Sequence[Operand]) -> tuple[tuple[Dim, ...], Index]:
+    """The shape of what indices pick, and the index of the base over its axes a0, a1, ..."""
+    place, rank, left = _layout(node, indices)
+    shape = type_of(node.inputs[0]).shape
+    kept = [shape[k] for k in left]
+    inserted: list[Dim] = [1] * rank
+    for i in indices:
+        own = type_of(i).shape
+        for k, d in enumerate(own, rank - len(own)):
+            inserted[k] = d if inserted[k] == 1 else inserted[k]
+    full = (*kept[:place], *inserted, *kept[place:])
+    index = tuple(along(f"a{k}") for k in range(len(full)))
+    return full, _base_index(node, indices, index)[0]
+
+
 INLINE_MOVES: dict[str, Callable[[Node], bool]] = {
     "read": lambda node: True,
     "reshape": is_trivial_reshape,
     "pad": lambda node: node.attrs["mode"] in PAD_TERMS,
     "take": lambda node: True,
+    "gather": lambda node: True,
     "write_mask": lambda node: type_of(node.inputs[2]).rank == 0,
 }
 
@@ -169,6 +225,8 @@ def operands_at(node: Node, index: Index) -> Iterator[tuple[Operand, Index]]:
         base, inner = _take_index(node, index)
         yield node.inputs[0], base
         yield node.inputs[1], inner
+    elif node.op == "gather":
+        yield from _gathered(node, index)
     elif node.op == "write_mask":
         base_value, mask, new = node.inputs
         yield base_value, index

@@ -29,20 +29,20 @@ from tailorbird.fuse.capable import folds
 from tailorbird.fuse.flow import ZERO, Index, along, inlines, operands_at, reduced_operand
 from tailorbird.fuse.keep import keep_versions
 from tailorbird.fuse.versions import Versions, has_regions, versions_of
-from tailorbird.ir.expr import Dim, Expr, Sym
+from tailorbird.ir.expr import Dim, Sym
 from tailorbird.ir.node import (
     Graph,
     Node,
     Operand,
     Region,
     Value,
-    View,
     identity_view,
     leaves,
     map_leaves,
     type_of,
 )
 from tailorbird.ir.ops import OPS
+from tailorbird.ir.scope import symbols_in
 
 # Rough instructions for one element; what is not named costs 1.
 COSTS = {
@@ -50,13 +50,14 @@ COSTS = {
     "expm1": 14, "log": 14, "log2": 14, "log10": 14, "log1p": 16, "sin": 18, "cos": 18, "tan": 24,
     "tanh": 16, "sinh": 18, "cosh": 18, "arcsin": 20, "arccos": 20, "arctan": 18, "arctan2": 26,
     "arcsinh": 24, "arccosh": 24, "arctanh": 24, "power": 40, "hypot": 10, "cbrt": 20, "erf": 24,
-    "logaddexp": 30, "logaddexp2": 30, "take": 4, "pad": 4, "read": 0, "reshape": 0, "cast": 1,
-    "full": 0,
+    "logaddexp": 30, "logaddexp2": 30, "take": 4, "gather": 6, "pad": 4, "read": 0, "reshape": 0,
+    "cast": 1, "full": 0,
 }  # fmt: skip
 RECOMPUTE = 8  # storing and loading an element costs about this much
 MEMBERS = 24
 DEEPEST = 64  # maps inlined into each other
 COPYING = frozenset({"concatenate", "write", "check", "call", "bind"})
+MOVING = frozenset({"compress", "scatter"})  # they compute what they move, and read where to
 EFFECTS = frozenset({"call", "check", "bind"})
 LOOKING_UP = frozenset({"take", "gather"})
 INDEX = Sym("", "value")
@@ -116,15 +117,6 @@ class Plan:
             yield step
             if isinstance(step, Nested):
                 pending += [inner for body in step.bodies for inner in body]
-
-
-def symbols_in(x: Any) -> set[Sym]:
-    """The symbols in operands, attributes and shapes."""
-    if isinstance(x, Expr):
-        return x.symbols()
-    if isinstance(x, View):
-        return symbols_in((x.dims, x.shape))
-    return set().union(*map(symbols_in, x)) if isinstance(x, tuple) else set()
 
 
 def is_reduction(x: Value | Node) -> bool:
@@ -200,6 +192,8 @@ def _needs_memory(node: Node, x: Value) -> bool:
         return False
     if node.op in COPYING and inlines(x.node):
         return False
+    if node.op in MOVING and x is node.inputs[0] and x not in node.inputs[1:]:
+        return not inlines(x.node)
     if node.op == "matmul" and x.node.op == "read":
         base = x.node.inputs[0]
         return not (isinstance(base, Value) and (base.node is None or not inlines(base.node)))

@@ -26,7 +26,19 @@ from tailorbird.ir.ops import OPS
 WRITES = frozenset(("write", "scatter"))
 LOOPS = frozenset(("loop", "while"))
 LEAVING = frozenset(("check", "call", "bind"))
-STEPS = frozenset(("write", "concatenate", "cumsum", "cumprod", "matmul", "reshape"))
+STEPS = frozenset(
+    (
+        "write",
+        "scatter",
+        "compress",
+        "extent",
+        "concatenate",
+        "cumsum",
+        "cumprod",
+        "matmul",
+        "reshape",
+    )
+)
 END = 1 << 60  # a position after everything
 
 Path = tuple[tuple[Node, int], ...]
@@ -228,6 +240,9 @@ class _Finder:
         base, at = node.inputs[0], self.position[node]
         assert isinstance(base, Value)
         free = base.type.shape == node.result.type.shape and self.owned(base)
+        if node.op == "scatter":  # element by element: nothing it reads may change meanwhile
+            read = (x for x in node.inputs[1:] if isinstance(x, Value))
+            free &= not any(self.reaches(x, self.memory[base], set()) for x in read)
         if free and not self.needed_after(base, at, path):
             self.join(node.result, self.memory[base])
         else:

@@ -17,7 +17,9 @@ The nodes that have no meaning in the table of ops:
     write_mask %b, %m, x        a copy of %b after `b[m] = x`
     compress %b, %m             `b[m]`
     gather %b, %i...            `b[i...]`, the indices on the base axes in `axes`
-    scatter %b, %i..., x        a copy of %b after `b[i...] = x`
+    scatter %b, %i..., x        a copy of %b after `b[i...] = x`; with `op`, each element is what
+                                that op makes of it and x, once for every time it is indexed
+    extent %n                   `np.zeros(n, bool)`: only its length matters, a size known late
     loop v in a:b:s, carried    region do(carried) yields the next carried; with `stops` one more,
                                 true to leave after this iteration. Results are the last carried
     while carried               region test(carried) yields a condition, region do(carried) the next
@@ -297,8 +299,16 @@ def _gather(state: _Run, node: Node) -> list[Any]:
 def _scatter(state: _Run, node: Node) -> list[Any]:
     base, *indices, x = state.operands(node.inputs)
     changed = np.array(base)
-    changed[_indices(node, changed.ndim, indices)] = x
+    where = _indices(node, changed.ndim, indices)
+    if "op" in node.attrs:
+        getattr(np, node.attrs["op"]).at(changed, where, x)
+    else:
+        changed[where] = x
     return [changed]
+
+
+def _extent(state: _Run, node: Node) -> list[Any]:
+    return [np.zeros(int(state.operand(node.inputs[0])), np.bool_)]
 
 
 def _loop(state: _Run, node: Node) -> list[Any]:
@@ -363,6 +373,7 @@ SPECIAL: dict[str, Callable[[_Run, Node], list[Any]]] = {
     "compress": _compress,
     "gather": _gather,
     "scatter": _scatter,
+    "extent": _extent,
     "loop": _loop,
     "while": _while,
     "branch": _branch,

@@ -183,11 +183,12 @@ ROWS: list[Op] = [
     Op("write_mask",    "move",     None),                  # %new = write_mask %base, %mask, value
     Op("compress",      "move",     None),                  # %base[%mask]; attribute size
     Op("gather",        "move",     None),                  # %base[index...]; axes
-    Op("scatter",       "move",     None),                  # %base, index..., value; axes
+    Op("scatter",       "move",     None),                  # %base, index..., value; axes, op
     Op("reshape",       "move",     _reshape),              # attribute shape
     Op("concatenate",   "move",     _concatenate),          # attribute axis
     Op("pad",           "move",     _pad),                  # width, mode (edge, reflect, ...)
     Op("take",          "move",     _take),                 # attribute axis
+    Op("extent",        "move",     None),                  # bools, as many as %n says; size
     Op("loop",          "region",   None),
     Op("while",         "region",   None),
     Op("branch",        "region",   None),
@@ -197,4 +198,5 @@ ROWS: list[Op] = [
 ]
 # fmt: on
 OPS: dict[str, Op] = {row.name: row for row in ROWS}
+ACCUMULATED = frozenset(_words("add subtract multiply maximum minimum"))  # by scatter {op}
 COMPARISONS = frozenset(_words("equal not_equal less less_equal greater greater_equal"))

@@ -9,9 +9,10 @@ again.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from tailorbird.ir.expr import Dim, Expr, Sym
-from tailorbird.ir.node import Graph, Region, Value
+from tailorbird.ir.node import Graph, Region, Value, View
 
 Binders = dict[Value, tuple[tuple[int, Sym], ...]]
 
@@ -24,6 +25,15 @@ def bare(dim: Dim) -> Sym | None:
     if coefficient != 1 or len(monomial) != 1 or monomial[0].kind == "op":
         return None
     return monomial[0]
+
+
+def symbols_in(x: Any) -> set[Sym]:
+    """The symbols in an operand, an attribute, a view, or a tuple of them."""
+    if isinstance(x, Expr):
+        return x.symbols()
+    if isinstance(x, View):
+        x = (x.dims, x.shape)
+    return set().union(*map(symbols_in, x)) if isinstance(x, tuple) else set()
 
 
 def binders(graph: Graph) -> Binders:

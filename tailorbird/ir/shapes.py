@@ -239,6 +239,10 @@ def _take(op: str, types: Sequence[Type], attrs: Attrs, same: Same) -> Type:
     return Type(base.dtype, base.shape[:axis] + indices.shape + base.shape[axis + 1 :])
 
 
+def _extent(op: str, types: Sequence[Type], attrs: Attrs, same: Same) -> Type:
+    return Type(BOOL, (attrs["size"],))
+
+
 def _keep(found: np.dtype, asked: np.dtype | None) -> np.dtype:
     return found
 
@@ -272,6 +276,7 @@ RULES: dict[str, Rule] = {
     "compress": _compress,
     "gather": _gather,
     "take": _take,
+    "extent": _extent,
     "reshape": _reshape,
     "concatenate": _concatenate,
     "pad": _pad,

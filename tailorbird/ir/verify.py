@@ -28,7 +28,7 @@ from tailorbird.ir.node import (
     leaves,
     type_of,
 )
-from tailorbird.ir.ops import OPS
+from tailorbird.ir.ops import ACCUMULATED, OPS
 from tailorbird.ir.scope import bare
 from tailorbird.ir.shapes import broadcast, infer
 from tailorbird.ir.show import PLAIN_NAME, REGIONS, show_lines
@@ -189,7 +189,7 @@ class _Verifier:
         for name, x in node.attrs.items():
             if name not in wanted.must + wanted.may:
                 self.fail(f"{node.op} has no attribute {name}", node, name)
-            if not (node.op == "compress" and name == "size"):
+            if not (node.op in ("compress", "extent") and name == "size"):
                 self.symbols_are_known(x, node, name)
 
     def types_are_inferred(self, node: Node) -> None:
@@ -253,6 +253,8 @@ class _Verifier:
         self.axes_fit(node, axes)
         if any(type_of(x).dtype.kind not in "iu" for x in indices):
             self.fail("an index that is not an integer", node)
+        if node.attrs.get("op", "add") not in ACCUMULATED:
+            self.fail("an op that does not accumulate", node, "op=")
 
     # Regions
 

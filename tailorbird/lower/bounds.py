@@ -24,6 +24,7 @@ class Bounds:
 
     def __init__(self, guards: Iterable[Guard]) -> None:
         self.ranges: dict[Sym, Range] = {}
+        self.limits: dict[Sym, Dim] = {}  # the most that a size is that is known late
         self.facts = [g.expr for g in guards if g.rel == ">="]
 
     def enter(self, var: Sym, start: Dim, stop: Dim, step: int) -> None:
@@ -101,6 +102,12 @@ class Bounds:
         """Functions and values that are left."""
         total: Dim = 0
         for monomial, c in x.terms:
+            if up and c > 0 and any(sym in self.limits for sym in monomial):
+                term: Dim = c
+                for sym in monomial:
+                    term = term * self.limits.get(sym, Expr((((sym,), 1),)))
+                total = total + term
+                continue
             if all(sym.kind in ("size", "fresh", "int", "stride", "loop") for sym in monomial):
                 total = total + Expr(((monomial, c),))
                 continue

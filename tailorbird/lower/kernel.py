@@ -160,11 +160,21 @@ class Load(Ex):
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """buffer[at] = value (two values for a complex buffer)."""
+    """buffer[at] = value (two values for a complex buffer), where the mask is set if there is one;
+    `computed` is added to where, as in a load.
+    """
 
     buffer: Buffer
     at: Position
     value: tuple[Ex, ...]
+    computed: tuple[tuple[Ex, Dim], ...] = ()
+    mask: Ex | None = None
+
+    @property
+    def roots(self) -> tuple[Ex, ...]:
+        """Every expression that it needs."""
+        more = () if self.mask is None else (self.mask,)
+        return (*self.value, *(x for x, _ in self.computed), *more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,4 +234,5 @@ class Nest:
     stages: list[Stage]
     schedule: Schedule = field(default_factory=Schedule)
     nodes: list[str] = field(default_factory=list)  # the graph ops it came from, for explain
-    scan: bool = False  # the stage's stores see the folds as they run
+    scan: bool = False  # the stage's stores see the folds as they run; or a move, in order
+    packs: bool = False  # what the masks of its stores pick goes one after another

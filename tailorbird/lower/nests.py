@@ -50,7 +50,7 @@ def _read_stored(
     return None
 
 
-def _plain_inliner(plan: Plan, buffer_of: BufferOf, scalars: dict[Value, str]) -> Inliner:
+def plain_inliner(plan: Plan, buffer_of: BufferOf, scalars: dict[Value, str]) -> Inliner:
     """Reads what is stored, inlines the rest."""
     inliner = Inliner(lambda v, at: _read_stored(plan, buffer_of, inliner, v, at), scalars)
     return inliner
@@ -72,7 +72,7 @@ def build_copy(
     scalars: dict[Value, str],
 ) -> Parts:
     """What an operand, broadcast and cast to a type, is at an index; or a buffer of that type."""
-    inliner = _plain_inliner(plan, buffer_of, scalars)
+    inliner = plain_inliner(plan, buffer_of, scalars)
     if isinstance(x, Buffer):
         return inliner.load(x, index)
     return inliner.as_type(x, broadcast_index(x, index), ty)
@@ -92,7 +92,7 @@ def build_check(
     x = node.inputs[0]
     ty = type_of(x).short
     axes = [Axis(f"a{k}", d) for k, d in enumerate(type_of(x).shape)]
-    inliner = _plain_inliner(plan, buffer_of, scalars)
+    inliner = plain_inliner(plan, buffer_of, scalars)
     parts = inliner.as_type(x, tuple(along(a.name) for a in axes), ty)
     relation = RELATIONS[node.attrs["rel"]]
     holds = compare(relation, parts, literal(0, ty), ty)
@@ -343,7 +343,7 @@ def build_scan(node: Node, plan: Plan, buffer_of: BufferOf, scalars: dict[Value,
     axes = [Axis(f"a{k}", d) for k, d in enumerate(shape)]
     axis: int = node.attrs["axis"]
     index = tuple(along(a.name) for a in axes)
-    inliner = _plain_inliner(plan, buffer_of, scalars)
+    inliner = plain_inliner(plan, buffer_of, scalars)
     ty = value.type.short
     parts = inliner.as_type(node.inputs[0], index, ty)
     target = buffer_of(value)

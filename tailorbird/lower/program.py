@@ -30,13 +30,23 @@ from tailorbird.ir.node import (
     type_of,
 )
 from tailorbird.ir.ops import OPS
+from tailorbird.ir.scope import bare
 from tailorbird.lower.kernel import Buffer, Nest, Store, c_strides, f_strides
-from tailorbird.lower.nests import build_check, build_copy, build_nest, build_scan, copy_nest
+from tailorbird.lower.moves import join_pack, mask_stores, packs_into, scatters_into
+from tailorbird.lower.nests import (
+    build_check,
+    build_copy,
+    build_nest,
+    build_scan,
+    copy_nest,
+    plain_inliner,
+)
 from tailorbird.lower.opaque import as_call
 from tailorbird.lower.order import layout_order, order_of
 from tailorbird.lower.schedule import schedule
 from tailorbird.lower.sharing import Copies, Window, share
 from tailorbird.lower.steps import (
+    Bind,
     Check,
     Gemm,
     Matrix,
@@ -47,7 +57,7 @@ from tailorbird.lower.steps import (
     parameter_strides,
 )
 
-__all__ = ["Check", "Gemm", "Matrix", "Program", "PythonCall", "lower", "parameter_strides"]
+__all__ = ["Bind", "Check", "Gemm", "Matrix", "Program", "PythonCall", "lower", "parameter_strides"]
 
 
 def lower(
@@ -73,6 +83,7 @@ def lower(
     for k, step in enumerate(inner_steps(program.steps)):
         if isinstance(step, Nest):
             step.name = f"k{k}"
+            mask_stores(step)
             owes = schedule(step, width_bytes, sizes).schedule.owes
             step.schedule.backward, backward = backward, not backward
             if isinstance(owes, Expr):
@@ -309,6 +320,31 @@ class Lowerer:
         flag = self.new_buffer("b1", (), "temp")
         self.steps.append(build_check(node, flag, self.plan, self.buffer, self.scalars))
         self.steps.append(Check(flag))
+
+    def do_compress(self, node: Node) -> None:
+        """What a mask picks, unless only its size is asked for."""
+        if self.uses.get(node.result, 0):
+            inliner = plain_inliner(self.plan, self.buffer, self.scalars)
+            nest = packs_into(node, self.buffer(node.result), inliner)
+            if not self.steps or not join_pack(self.steps[-1], nest):
+                self.steps.append(nest)
+
+    def do_scatter(self, node: Node) -> None:
+        """A copy of the base, and the places written."""
+        base = node.inputs[0]
+        assert isinstance(base, Value)
+        target = self.write_target(node)
+        self.add_copy(base, target, identity_view(base.type.shape))
+        if base in self.plan.stored or base in self.parameters:
+            self.copies.append(Copies(self.steps[-1], self.buffer(base), target))
+        inliner = plain_inliner(self.plan, self.buffer, self.scalars)
+        self.steps.append(scatters_into(node, target, inliner))
+
+    def do_extent(self, node: Node) -> None:
+        length = node.inputs[0]
+        size = bare(node.attrs["size"])
+        assert isinstance(length, Value) and size is not None
+        self.steps.append(Bind(size, self.buffer(length)))
 
     def do_matmul(self, node: Node) -> None:
         out = node.result

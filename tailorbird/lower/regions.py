@@ -17,17 +17,30 @@ from tailorbird.fuse.flow import Index, along, view_index
 from tailorbird.fuse.groups import Nested, Plan, Single, Step
 from tailorbird.fuse.versions import Memory, Versions, carried_inputs
 from tailorbird.ir.expr import Dim, Expr, Sym, product
-from tailorbird.ir.node import Graph, Node, Operand, Region, Value, View, identity_view, leaves
+from tailorbird.ir.node import (
+    Graph,
+    Node,
+    Operand,
+    Region,
+    Value,
+    View,
+    identity_view,
+    leaves,
+    type_of,
+)
+from tailorbird.ir.scope import bare
 from tailorbird.lower.bounds import Bounds
 from tailorbird.lower.kernel import Buffer, Load, Nest
 from tailorbird.lower.lifetimes import Span, lifetimes
+from tailorbird.lower.moves import scatters_into
+from tailorbird.lower.nests import plain_inliner
 from tailorbird.lower.program import Lowerer
 from tailorbird.lower.schedule import expressions
 from tailorbird.lower.steps import Bind, Branch, Control, Loop, Program, ProgramStep, While
 from tailorbird.lower.touch import touched_by
 from tailorbird.reasons import why
 
-IN_LOOPS = frozenset(("loop", "value"))
+IN_LOOPS = frozenset(("loop", "value", "fresh"))
 
 
 class RegionLowerer(Lowerer):
@@ -95,7 +108,8 @@ class RegionLowerer(Lowerer):
         self, ty: str, shape: tuple[Dim, ...], role: str, strides: tuple[Dim, ...] | None = None
     ) -> Buffer:
         buffer = super().new_buffer(ty, shape, role, strides)
-        if any(s.kind in IN_LOOPS for d in shape if isinstance(d, Expr) for s in d.symbols()):
+        known = {s.kind for d in shape if isinstance(d, Expr) for s in d.symbols()}
+        if self.inside and known & IN_LOOPS:
             buffer.room = 1
             for d in shape:
                 most = self.bounds.most(d)
@@ -173,7 +187,27 @@ class RegionLowerer(Lowerer):
         self.add_copy(node.inputs[0], cell, identity_view(()))
         x = node.inputs[0]
         dtype = x.type.short if isinstance(x, Value) else "i64"
-        self.control([Bind(Sym(node.attrs["symbol"], "value"), cell, dtype)])
+        self.steps.append(Bind(Sym(node.attrs["symbol"], "value"), cell, dtype))
+
+    def do_scatter(self, node: Node) -> None:
+        base = node.inputs[0]
+        assert isinstance(base, Value)
+        target = self.buffer(node.result)
+        if node in self.versions.copied:
+            self.add_copy(base, target, identity_view(base.type.shape))
+        inliner = plain_inliner(self.plan, self.buffer, self.scalars)
+        self.steps.append(scatters_into(node, target, inliner))
+
+    def do_extent(self, node: Node) -> None:
+        """A size that a mask decides is at most what the mask has elements."""
+        super().do_extent(node)
+        size, length = bare(node.attrs["size"]), node.inputs[0]
+        made = length.node if isinstance(length, Value) else None
+        while made is not None and made.op == "cast":
+            inner = made.inputs[0]
+            made = inner.node if isinstance(inner, Value) else None
+        if size is not None and made is not None and made.op == "sum":
+            self.bounds.limits[size] = product(type_of(made.inputs[0]).shape)
 
     def single(self, step: Single | Nested) -> None:
         if isinstance(step, Nested):

@@ -15,6 +15,7 @@ from tailorbird.fuse.flow import Position
 from tailorbird.fuse.groups import COSTS
 from tailorbird.ir.expr import Sym, evaluate, product
 from tailorbird.lower.kernel import PART, SIZES, Axis, Cell, Ex, Index, Load, Nest, Op, Schedule
+from tailorbird.lower.moves import schedule_pack
 
 
 def expressions_of(roots: Iterable[Ex]) -> list[Ex]:
@@ -52,7 +53,7 @@ def expressions(nest: Nest) -> list[Ex]:
     for stage in nest.stages:
         roots += stage.first
         for store in [*stage.head, *stage.stores]:
-            roots += store.value
+            roots += store.roots
         for fold in stage.folds:
             roots.append(fold.value)
             if fold.position is not None:
@@ -79,12 +80,23 @@ def schedule(nest: Nest, width_bytes: int, sizes: Mapping[Sym, int] | None = Non
     folding = any(stage.folds for stage in nest.stages)
     if not nest.scan:
         _simplify(nest, order, folding)
+    if nest.packs:
+        accesses = [p for p, _ in _positions(nest, order)]
+        named = {x.axis for x in order if isinstance(x, Index)}
+        nest.inner = (
+            _collapse([a for a in nest.inner if a.extent != 1], accesses, named)
+            or (nest.inner[-1:])
+        )
+        return schedule_pack(nest, width_bytes, len(order), _widest(nest, order, ""))
     costs = [COSTS.get(x.op, 1) for x in order if isinstance(x, Op)]
     cost = sum(costs) + 1
     vector = _short_rows(nest, sizes or {})
     owes = MANY - product(a.extent for a in nest.inner) if vector else None
     vector = vector or _vector_axis(nest, order)
     if not vector:
+        nest.schedule = Schedule(cost=cost)
+        return nest
+    if not folding and _only_gathers(order, vector, cost):
         nest.schedule = Schedule(cost=cost)
         return nest
     if not folding:
@@ -97,6 +109,18 @@ def schedule(nest: Nest, width_bytes: int, sizes: Mapping[Sym, int] | None = Non
         unroll //= 2
     nest.schedule = Schedule(vector, width, unroll, cost, owes)
     return nest
+
+
+def _only_gathers(order: list[Ex], vector: str, cost: int) -> bool:
+    """Whether a nest does little but load from a place of its own for each lane: lanes do that no
+    faster than scalars.
+    """
+    gathers = 0
+    for x in order:
+        if isinstance(x, Load) and x.computed:
+            moving = (y for y in expressions_of(t for t, _ in x.computed) if isinstance(y, Load))
+            gathers += any(y.at.stride(vector) != 0 for y in moving)
+    return gathers > 0 and cost < LIGHT * gathers
 
 
 def _extent(nest: Nest, axis: str, sizes: Mapping[Sym, int]) -> float:

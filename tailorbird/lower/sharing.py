@@ -22,7 +22,7 @@ from tailorbird.ir.expr import Dim
 from tailorbird.ir.node import leaves
 from tailorbird.lower.kernel import SIZES, Buffer, Load, Nest
 from tailorbird.lower.schedule import expressions_of
-from tailorbird.lower.steps import Check, Gemm, Program, ProgramStep, PythonCall
+from tailorbird.lower.steps import Bind, Check, Gemm, Program, ProgramStep, PythonCall
 
 
 @dataclass(eq=False)
@@ -84,7 +84,7 @@ class _Memory:
             self.add(self.loads, step.a.buffer, Access(k, (0, 0), None))
             self.add(self.loads, step.b.buffer, Access(k, (0, 0), None))
             self.add(self.stores, step.out.buffer, Access(k, (0, 0), None))
-        elif isinstance(step, Check):
+        elif isinstance(step, Check | Bind):
             self.leaving.append(k)
             self.add(self.loads, step.buffer, Access(k, (0, 0), None))
         elif isinstance(step, PythonCall):
@@ -101,13 +101,15 @@ class _Memory:
             folded += [fold.position for fold in stage.folds if fold.position is not None]
             for place, stores, more in ((0, stage.head, []), (1, stage.stores, folded)):
                 where = (number, place)
-                roots = [*more, *(x for store in stores for x in store.value)]
+                roots = [*more, *(x for store in stores for x in store.roots)]
                 for x in expressions_of(roots):
                     if isinstance(x, Load):
                         at = None if x.computed else x.at
                         self.add(self.loads, x.buffer, Access(k, where, at))
                 for store in stores:
-                    self.add(self.stores, store.buffer, Access(k, where, store.at))
+                    anywhere = nest.packs or store.computed
+                    at = None if anywhere else store.at
+                    self.add(self.stores, store.buffer, Access(k, where, at))
 
     def add(self, table: dict[str, list[Access]], buffer: Buffer, access: Access) -> None:
         table.setdefault(buffer.name, []).append(access)

@@ -1,7 +1,7 @@
 """What a program is made of: buffers, and steps that run one after another.
 
 A step is a nest of loops (`kernel.py`), a matrix product, a check that may leave for plain Python,
-a call of Python, or control flow: loops and branches over such steps.
+a size that gets its value, a call of Python, or control flow: loops and branches over such steps.
 """
 
 from __future__ import annotations
@@ -59,11 +59,13 @@ class Check:
 
 @dataclass
 class Bind:
-    """A symbol gets its value: the integer in a buffer of one element."""
+    """A symbol that is known only now gets its value: the i64 in a buffer of one element, made from
+    an integer of `dtype`.
+    """
 
     symbol: Sym
     buffer: Buffer
-    dtype: str
+    dtype: str = "i64"
 
 
 @dataclass

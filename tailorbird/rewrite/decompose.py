@@ -9,7 +9,8 @@ In: a verified graph. Out: a graph with the same meaning in which only these ops
     scans          cumsum cumprod in the dtype of their operand
     contractions   matmul of floats or complex values of one dtype and of rank 2 or more
     creations      full empty arange
-    moves          read write reshape concatenate pad take write_mask compress gather scatter
+    moves          read write reshape concatenate pad take write_mask (of a scalar) gather scatter
+                   extent, and compress by a mask of the shape of its base
     regions        loop while branch, with core ops inside; call, transfer and check as they are
 
 Invariants: decomposing twice changes nothing more; integers, bools and comparisons are bit for bit
@@ -27,6 +28,7 @@ from tailorbird.ir.node import Graph, Node, Operand, type_of
 from tailorbird.ir.types import INT, PYTHON_TYPES
 from tailorbird.rewrite.contractions import CONTRACTIONS
 from tailorbird.rewrite.maps import MAPS, Inputs
+from tailorbird.rewrite.masks import MASKS
 from tailorbird.rewrite.reductions import REDUCTIONS
 from tailorbird.rewrite.walk import Builder, Row, rebuild
 
@@ -63,7 +65,17 @@ def _linspace(build: Builder, node: Node, inputs: Inputs) -> Operand:
     return build("floor", y) if node.result.type.dtype.kind in "iu" else y
 
 
+def _first(rows: list[Row]) -> Row:
+    """The first of some rows that applies."""
+
+    def row(build: Builder, node: Node, inputs: Inputs) -> Operand | None:
+        return next((x for x in (one(build, node, inputs) for one in rows) if x is not None), None)
+
+    return row
+
+
 DECOMPOSE: dict[str, Row] = {**MAPS, **REDUCTIONS, **CONTRACTIONS, "linspace": _linspace}
+DECOMPOSE |= {op: _first([row, *filter(None, [DECOMPOSE.get(op)])]) for op, row in MASKS.items()}
 
 
 def decompose(graph: Graph) -> Graph:

@@ -14,6 +14,7 @@ from tailorbird.ir.node import Node, Operand, View, type_of
 from tailorbird.ir.promote import mean_dtype
 from tailorbird.ir.types import BOOL, INT, Type
 from tailorbird.rewrite.maps import Inputs, truth
+from tailorbird.rewrite.masks import computed
 from tailorbird.rewrite.walk import Builder, Row
 
 WIDE = {"c": np.dtype(np.complex128)}
@@ -109,6 +110,7 @@ def _count_nonzero(build: Builder, node: Node, inputs: Inputs) -> Operand:
 def _divide_by_count(build: Builder, total: Operand, count: Operand) -> Operand:
     """total / count in the dtype of total. NumPy's count is an int64, so it divides in 64 bits."""
     t = type_of(total)
+    count = computed(build, count)
     wide = build.cast(total, WIDE.get(t.dtype.kind, FLOAT))
     return build.cast(build("divide", wide, count), t.dtype)
 

@@ -53,7 +53,7 @@ class Builder:
         self.line = ""
         self.weak = False
 
-    def __call__(self, op: str, *inputs: Operand, **attrs: Hashable) -> Operand:
+    def __call__(self, op: str, /, *inputs: Operand, **attrs: Hashable) -> Operand:
         result = infer(op, inputs, attrs)
         if self.weak and all(type_of(x).weak for x in inputs):
             result = replace(result, weak=True)
@@ -143,6 +143,8 @@ def _rebuild_region(
             build.weak = node.result.type.weak
             _stands_for(node.result, build.emit(node, inputs), values)
             continue
+        checked = rows["check"](build, node, inputs) if node.op == "check" in rows else None
+        inputs = inputs if checked is None else (checked,)
         regions = [_rebuild_region(region, new, rows, values) for region in node.regions]
         types = [value.type for value in node.outputs]
         copy = new.append(Node(node.op, inputs, dict(node.attrs), types, regions, node.line))
