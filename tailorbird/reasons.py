@@ -71,6 +71,18 @@ REASONS: Mapping[str, tuple[str, str]] = {
         "the branch on {name} depends on array data or on a Python float",
         "use np.where, or test before the call and pass an int, a bool or a text",
     ),
+    "joined_value": (
+        "{name} is read after a branch that data decides",
+        "bind it on every path, to numbers of one type or to arrays made on both",
+    ),
+    "loop_shape": (
+        "{name} keeps the loop from being compiled",
+        "give each name one array before the loop and write into it, or make a new one each round",
+    ),
+    "call_in_loop": (
+        "{name} is called as plain Python, which is not possible in a loop or under a branch",
+        "call it outside, or write it with NumPy functions that are compiled",
+    ),
     "data_dependent_loop": (
         "how often the loop over {name} runs depends on the values in an array",
         "give the loop a length known from shapes and Python numbers",

@@ -323,7 +323,7 @@ def test_a_bound_integer_is_a_symbol_to_the_end_of_its_region():
     assert show(graph) == BOUND
     x = np.arange(4.0)
     found, count = run(graph, [x, np.array([3, 0], "u8")])
-    assert found.tolist() == [3.0, 2.0, 1.0, 3.0]
+    assert found.tolist() == [3.0, 2.0, 2.0, 3.0]
     assert count == 4
     with pytest.raises(GuardMissed, match="check"):
         run(graph, [x, np.array([4], "u8")])

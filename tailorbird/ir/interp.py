@@ -64,6 +64,9 @@ PYTHON_MEANINGS: dict[str, Callable[..., Any]] = {
     "floor_divide": operator.floordiv,
     "remainder": operator.mod,
     "power": operator.pow,
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
 }
 RELATIONS: dict[str, Callable[[Any], Any]] = {
     "==": lambda x: x == 0,
