@@ -71,6 +71,18 @@ REASONS: Mapping[str, tuple[str, str]] = {
         "the branch on {name} depends on array data or on a Python float",
         "use np.where, or test before the call and pass an int, a bool or a text",
     ),
+    "joined_value": (
+        "{name} is read after a branch that data decides",
+        "bind it on every path, to numbers of one type or to arrays made on both",
+    ),
+    "loop_shape": (
+        "{name} keeps the loop from being compiled",
+        "give each name one array before the loop and write into it, or make a new one each round",
+    ),
+    "call_in_loop": (
+        "{name} is called as plain Python, which is not possible in a loop or under a branch",
+        "call it outside, or write it with NumPy functions that are compiled",
+    ),
     "data_dependent_loop": (
         "how often the loop over {name} runs depends on the values in an array",
         "give the loop a length known from shapes and Python numbers",
@@ -160,10 +172,6 @@ REASONS: Mapping[str, tuple[str, str]] = {
     "compile_failed": (
         "the compiler rejected the code for {name}: {error}",
         "this is a bug of Tailorbird's; the plain function is used meanwhile",
-    ),
-    "call_in_loop": (
-        "{name} is called in a loop, and no native code is made for it",
-        "call it outside the loop where possible",
     ),
     "no_blas": (
         "NumPy's BLAS cannot be called directly",

@@ -256,7 +256,16 @@ MAKERS: dict[str, Callable[[Builder, str], None]] = {
     "pad": _pad,
 }
 # `empty` holds nothing that could be compared; the rest are not straight-line.
-STRAIGHT = frozenset(OPS) - {"empty", "loop", "while", "branch", "call", "transfer", "check"}
+STRAIGHT = frozenset(OPS) - {
+    "empty",
+    "loop",
+    "while",
+    "branch",
+    "call",
+    "transfer",
+    "check",
+    "bind",
+}
 # These reject an empty axis, which a slice of a drawn array may be.
 REJECT_EMPTY = frozenset({"min", "max", "argmin", "argmax", "pad"})
 

@@ -7,8 +7,9 @@ import gc
 import numpy as np
 import pytest
 
-from tailorbird.errors import ParseError, VerifyError
+from tailorbird.errors import GuardMissed, ParseError, VerifyError
 from tailorbird.ir.expr import apply, symbol
+from tailorbird.ir.interp import run
 from tailorbird.ir.node import (
     Graph,
     Slot,
@@ -23,6 +24,7 @@ from tailorbird.ir.parse import INTERNED, intern, parse
 from tailorbird.ir.show import show
 from tailorbird.ir.types import LONG, Type
 from tailorbird.ir.verify import verify
+from tailorbird.rewrite.walk import rebuild
 
 N0, N1, K = symbol("n0"), symbol("n1"), symbol("k", "int")
 
@@ -301,3 +303,44 @@ def test_a_size_that_no_parameter_shows_is_found():
     graph = Graph("f", [Value(Type(np.dtype("f8"), (2 * N0,)), name="x")], results=None)
     with pytest.raises(VerifyError, match="n0 has no value"):
         verify(graph)
+
+
+BOUND = """graph pick(%A: f64[n0], %i: u64[n1])
+  %0: u64 = read %i[0]
+  bind v1 = %0
+  check n0-v1-1 {rel='>='}
+  %A.3: f64[n0] = loop k in 0:v1:1, %A
+    do (%A.1: f64[n0])
+      %1: f64 = read %A.1[mod(-k+v1,n0)]
+      %A.2: f64[n0] = write %A.1[k] <- %1
+      yield %A.2
+  return (%A.3, v1+1)
+"""
+
+
+def test_a_bound_integer_is_a_symbol_to_the_end_of_its_region():
+    graph = verify(parse(BOUND))
+    assert show(graph) == BOUND
+    x = np.arange(4.0)
+    found, count = run(graph, [x, np.array([3, 0], "u8")])
+    assert found.tolist() == [3.0, 2.0, 2.0, 3.0]
+    assert count == 4
+    with pytest.raises(GuardMissed, match="check"):
+        run(graph, [x, np.array([4], "u8")])
+    with pytest.raises(GuardMissed, match="beyond int64"):
+        run(graph, [x, np.array([2**63], "u8")])
+    pruned = show(rebuild(graph, {}))
+    assert pruned == BOUND
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        ("bind v1 = %0", "bind n0 = %0", "hides another"),
+        ("bind v1 = %0", "bind v1 = %i", "one integer"),
+        ("bind v1 = %0\n", "", "v1"),
+    ],
+)
+def test_what_bind_must_not_do(old, new, match):
+    with pytest.raises(VerifyError, match=match):
+        verify(parse(BOUND.replace(old, new)))

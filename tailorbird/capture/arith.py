@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 
 from tailorbird.capture.elementwise import elementwise, map_value
+from tailorbird.capture.loose import follow
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import SYMBOLIC, Arr, Scal, is_static
 from tailorbird.ir.expr import Dim, Expr, apply
 from tailorbird.ir.node import Operand, Value, type_of
 from tailorbird.ir.ops import COMPARISONS
-from tailorbird.ir.types import WEAK_BOOL, WEAK_COMPLEX, WEAK_FLOAT, Type
+from tailorbird.ir.types import WEAK_BOOL, WEAK_COMPLEX, WEAK_FLOAT, WEAK_INT, Type
 
 BINARY: dict[type[ast.AST], str] = {
     ast.Add: "add",
@@ -122,9 +123,16 @@ def unary(t: Tracer, name: str, x: Any) -> Any:
         return elementwise(t, name, [x])
     if isinstance(x, Expr):
         if name == "absolute":
-            return x if t.at_least(x, 0) else -x
+            return _absolute(t, x)
         return {"negative": -x, "positive": x, "invert": -x - 1}[name]
     return concretely(t, PYTHON[name], x)
+
+
+def _absolute(t: Tracer, x: Expr) -> Dim:
+    positive = t.assume.known(x)
+    if positive is None:
+        return apply("max", x, -x)
+    return x if positive else -x
 
 
 def concretely(t: Tracer, function: Callable[..., Any], *args: Any) -> Any:
@@ -201,6 +209,8 @@ def _weak(t: Tracer, name: str, operands: Sequence[Operand]) -> Scal:
     elif name == "absolute":
         result = WEAK_FLOAT
     value = t.emit(name, operands, None, result)
+    if t.loose:
+        follow(t, name, operands, value)
     if name == "power":
         _power_is_finite(t, value, is_complex)
     return Scal(value)
@@ -208,7 +218,10 @@ def _weak(t: Tracer, name: str, operands: Sequence[Operand]) -> Scal:
 
 def _not_zero(t: Tracer, x: Operand) -> None:
     if isinstance(x, Expr):
-        if t.equal(x, 0):
+        zero = t.assume.agrees(x, 0)
+        if zero is None:
+            t.check(t.assume.canon(x), "!=")
+        elif zero:
             t.raises("ZeroDivisionError")
     elif isinstance(x, Value):
         t.check(x, "!=")
@@ -271,7 +284,21 @@ def integers(t: Tracer, name: str, a: Dim, b: Dim) -> Any:
         return apply("floordiv" if name == "floor_divide" else "mod", a, b)
     if name == "power":
         return _integer_to_power(t, a, b)
+    if t.assume.hint(a) is None or t.assume.hint(b) is None:
+        return _bits(t, name, a, b)
     return concretely(t, PYTHON[name], t.concrete(a), t.concrete(b))
+
+
+def _bits(t: Tracer, name: str, a: Dim, b: Dim) -> Dim:
+    """An operation on the bits of integers that are known only at run time."""
+    if name in ("left_shift", "right_shift"):
+        if not t.at_least(b, 0):
+            t.raises("ValueError: negative shift count")
+        power = 2**b if isinstance(b, int) else apply("pow", 2, b)
+        return a * power if name == "left_shift" else apply("floordiv", a, power)
+    if name == "bitwise_and" and isinstance(b, int) and b > 0 and b & (b + 1) == 0:
+        return apply("mod", a, b + 1)
+    return t.bound(t.emit(name, [a, b], None, WEAK_INT))
 
 
 def _integer_to_power(t: Tracer, a: Dim, b: Dim) -> Any:
@@ -292,25 +319,108 @@ _MIRRORED = {
 }
 
 
-def _compare_integers(t: Tracer, name: str, a: Dim, b: Dim) -> bool:
+def _compare_integers(t: Tracer, name: str, a: Dim, b: Dim) -> Any:
+    """A bool where the call decides, else a scalar that is computed."""
     if name in ("equal", "not_equal"):
-        return t.equal(a, b) == (name == "equal")
-    if name == "less":
-        return t.at_least(b, a + 1)
-    if name == "less_equal":
-        return t.at_least(b, a)
-    return t.at_least(a, b + 1 if name == "greater" else b)
+        same = t.assume.agrees(a, b)
+        answer = None if same is None else same == (name == "equal")
+    else:
+        answer = t.assume.known(_surplus(name, a, b))
+    if answer is None:
+        return Scal(t.emit(name, [t.assume.canon(a), t.assume.canon(b)], None, WEAK_BOOL))
+    return answer
 
 
-def _against_float(t: Tracer, name: str, a: Expr, b: float) -> bool:
+def _surplus(name: str, a: Dim, b: Dim) -> Dim:
+    """What is >= 0 where the comparison of two integers holds."""
+    return {"less": b - a - 1, "less_equal": b - a, "greater": a - b - 1, "greater_equal": a - b}[
+        name
+    ]
+
+
+def facts_of(x: Any, holds: bool) -> list[Dim]:
+    """What is >= 0 where a condition holds, or where it does not, as far as it is of integers."""
+    node = x.node if isinstance(x, Value) else None
+    if node is None:
+        return []
+    if node.op in COMPARISONS and all(isinstance(i, (int, Expr)) for i in node.inputs):
+        return _facts_of_comparison(node.op if holds else _OPPOSITE[node.op], *node.inputs)
+    if node.op == "cast" and node.result.type.dtype.kind == "b":
+        return facts_of(node.inputs[0], holds)
+    if node.op == "logical_not":
+        return facts_of(node.inputs[0], not holds)
+    if node.op == "branch":
+        then, other = (region.yields[x.index] for region in node.regions)
+        if holds and _is_false(other):
+            return [*facts_of(node.inputs[0], True), *facts_of(then, True)]
+        if not holds and _is_true(then):
+            return [*facts_of(node.inputs[0], False), *facts_of(other, False)]
+    return []
+
+
+def _is_false(x: Any) -> bool:
+    return isinstance(x, (bool, np.bool_)) and not x
+
+
+def _is_true(x: Any) -> bool:
+    return isinstance(x, (bool, np.bool_)) and bool(x)
+
+
+def _facts_of_comparison(name: str, a: Any, b: Any) -> list[Dim]:
+    if name == "not_equal":
+        return []
+    return [a - b, b - a] if name == "equal" else [_surplus(name, a, b)]
+
+
+_OPPOSITE = {
+    "less": "greater_equal",
+    "less_equal": "greater",
+    "greater": "less_equal",
+    "greater_equal": "less",
+    "equal": "not_equal",
+    "not_equal": "equal",
+}
+
+
+def condition(t: Tracer, x: Any, what: str) -> bool | Value:
+    """Whether Python takes a branch: a bool where it is known, else a value that decides."""
+    if isinstance(x, Expr):
+        x = integers(t, "not_equal", t.assume.canon(x), 0)
+    if not isinstance(x, (Arr, Scal)):
+        return truth(t, x, what)
+    from tailorbird.capture.settle import settled
+
+    known = settled(t, x)
+    if known is not None:
+        return bool(known)
+    if any(d != 1 for d in x.shape):
+        t.refuse("data_dependent_branch", name=what)
+    value = t.operand(x) if not x.shape else t.reshaped(t.read(x), ())  # type: ignore[arg-type]
+    if type_of(value).dtype.kind != "b":
+        weak = type_of(value).weak
+        value = t.emit("not_equal", [value, 0], None, WEAK_BOOL if weak else Type(np.dtype(bool)))
+    return value if isinstance(value, Value) else bool(value)
+
+
+def negated(t: Tracer, test: Value) -> Scal:
+    """`not test`, which is a Python bool."""
+    value = t.emit("logical_not", [test], None, Type(test.type.dtype, weak=test.type.weak))
+    if not value.type.weak:
+        value = t.emit("cast", [value], {"dtype": WEAK_BOOL.dtype}, WEAK_BOOL)
+    return Scal(value)
+
+
+def _against_float(t: Tracer, name: str, a: Expr, b: float) -> Any:
     """An exact integer against a float: the float is rounded to the integer that decides."""
     if not math.isfinite(b):
         return PYTHON[name](0, b)
     if name in ("equal", "not_equal"):
-        return (b.is_integer() and t.equal(a, int(b))) == (name == "equal")
+        if b.is_integer():
+            return _compare_integers(t, name, a, int(b))
+        return name == "not_equal"
     if name in ("less", "greater_equal"):
-        return t.at_least(a, math.ceil(b)) == (name == "greater_equal")
-    return t.at_least(a, math.floor(b) + 1) == (name == "greater")
+        return _compare_integers(t, name, a, math.ceil(b))
+    return _compare_integers(t, name, a, math.floor(b))
 
 
 # Truth
@@ -319,7 +429,10 @@ def _against_float(t: Tracer, name: str, a: Expr, b: float) -> bool:
 def truth(t: Tracer, x: Any, what: str) -> bool:
     """Whether Python takes the branch; refused where array data decides."""
     if isinstance(x, Expr):
-        return not t.equal(x, 0)
+        zero = t.assume.agrees(x, 0)
+        if zero is None:
+            t.refuse("data_dependent_branch", name=what)
+        return not zero
     if isinstance(x, (Arr, Scal)):
         from tailorbird.capture.settle import settled
 

@@ -9,13 +9,17 @@ Invariants:
 - Two sizes that must be equal are unified: one symbol is replaced by an expression, everywhere.
   An equality of argument sizes then shows in the parameters' types and needs no guard of its own.
 - A size is never negative; a guard that was recorded is a fact for every later proof.
+- What holds only in a region (`local` facts, the `ends` of its symbols) is taken back by `leave`.
+- A guard is over sizes and arguments alone; one over loop variables is required of their ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from math import gcd
+from typing import Any
 
+from tailorbird.capture.bounds import Ends, is_open, lower_bounds
 from tailorbird.ir.expr import (
     Dim,
     Expr,
@@ -39,9 +43,52 @@ class Assumptions:
         self.solved: dict[Sym, Dim] = {}
         self.guards: dict[Guard, None] = {}
         self.facts: list[Dim] = []
+        self.local: list[Dim] = []
+        self.ends: dict[Sym, Ends] = {}
         self.quotients: dict[Dim, tuple[Dim, Dim]] = {}
         self._proofs: dict[Dim, bool] = {}
         self._canonical: dict[Dim, Dim] = {}
+
+    # regions and attempts
+
+    def enter(self) -> tuple[int, int, dict[Dim, bool]]:
+        """Marks the beginning of a region, for `leave`."""
+        mark = len(self.local), len(self.ends), self._proofs
+        self._proofs = dict(self._proofs)
+        return mark
+
+    def leave(self, mark: tuple[int, int, dict[Dim, bool]]) -> None:
+        """Forgets what held only in the region since the mark."""
+        facts, ends, before = mark
+        self._proofs = {e: True for e, proved in before.items() if proved}
+        del self.local[facts:]
+        while len(self.ends) > ends:
+            self.ends.popitem()
+
+    def suppose(self, x: Dim) -> None:
+        """x >= 0 from here to the end of the region."""
+        if isinstance(x, Expr):
+            self.local.append(x)
+            self._proofs = {e: True for e, proved in self._proofs.items() if proved}
+
+    def bound(self, sym: Sym, low: Dim | None, high: Dim | None) -> None:
+        """A symbol of this region lies between these ends."""
+        self.ends[sym] = (low, high)
+
+    def saved(self) -> tuple[Any, ...]:
+        """Everything that an abandoned attempt may have assumed, for `restore`."""
+        return (
+            dict(self.solved), dict(self.guards), list(self.facts), list(self.local),
+            dict(self.ends), dict(self.quotients),
+        )  # fmt: skip
+
+    def restore(self, saved: tuple[Any, ...]) -> None:
+        """Forgets an attempt; the values seen stay."""
+        solved, guards, facts, local, ends, quotients = saved
+        self.solved, self.guards, self.facts = dict(solved), dict(guards), list(facts)
+        self.local, self.ends, self.quotients = list(local), dict(ends), dict(quotients)
+        self._proofs = {}
+        self._canonical = {}
 
     # values
 
@@ -76,10 +123,33 @@ class Assumptions:
         if self.proved(-x - 1):
             return False
         value = self.hint(x)
-        if value is None:
-            return None
-        self._require(x if value >= 0 else -x - 1)
-        return value >= 0
+        if value is not None:
+            self._require(x if value >= 0 else -x - 1)
+            return value >= 0
+        if self._by_ends(x):
+            return True
+        return False if self._by_ends(-x - 1) else None
+
+    def known(self, x: Dim) -> bool | None:
+        """Is x >= 0, as a condition of the program's? Not decided for the sake of one size."""
+        x = self.canon(x)
+        if self.hint(x) is not None:
+            return self.holds(x)
+        if self.proved(x):
+            return True
+        return False if self.proved(-x - 1) else None
+
+    def _by_ends(self, x: Dim) -> bool:
+        """x >= 0 for all iterations, by guards on sizes that hold in this call."""
+        for base in (x, *(x - self.canon(fact) for fact in self.local)):
+            for way in self._ways(base):
+                seen = [self.hint(e) for e in way]
+                if all(value is not None and value >= 0 for value in seen):
+                    for e in way:
+                        if not self._follows(e):
+                            self._require(e)
+                    return True
+        return False
 
     def equal(self, a: Dim, b: Dim) -> bool | None:
         """Is a == b? Equal values are unified; an equality that no symbol solves is None."""
@@ -88,6 +158,8 @@ class Assumptions:
             return difference == 0
         value = self.hint(difference)
         if value is None:
+            if self.proved(difference) and self.proved(-difference):
+                return True
             return False if self._apart(difference) else None
         if value != 0:
             if not self._apart(difference):
@@ -205,9 +277,27 @@ class Assumptions:
         return self.proved(difference - 1) or self.proved(-difference - 1)
 
     def _prove(self, x: Dim) -> bool:
-        if self._bounded(x, 2):
+        if self._follows(x):
             return True
+        bases = (x, *(x - self.canon(fact) for fact in self.local))
+        if any(self._follows(base) for base in bases[1:]):
+            return True
+        if not any(is_open(sym) for sym in _symbols_of(bases)):
+            return False
+        return any(all(map(self._follows, way)) for base in bases for way in self._ways(base))
+
+    def _follows(self, x: Dim) -> bool:
+        """x >= 0 because its terms are, or by one fact about sizes."""
+        if isinstance(x, int) or self._bounded(x, 2):
+            return self._bounded(x, 2)
         return any(self._bounded(x - self.canon(fact), 2) for fact in self.facts)
+
+    def _ways(self, x: Dim) -> Iterable[tuple[Dim, ...]]:
+        for way in lower_bounds(self.canon(x), self.ends, self._positive):
+            yield tuple(map(self.canon, way))
+
+    def _positive(self, sym: Sym) -> bool:
+        return self._never_negative(sym, 2) or self._follows(Expr((((sym,), 1),)))
 
     def _bounded(self, x: Dim, depth: int) -> bool:
         """x >= 0 because no term of it can be negative."""
@@ -249,7 +339,7 @@ class Assumptions:
         for _, _, sym, coefficient in ordered:
             value = Expr((((sym,), 1),)) - difference * coefficient
             if isinstance(value, int) or sym not in value.symbols():
-                self._replace(sym, value)
+                self.replace(sym, value)
                 return True
         return False
 
@@ -287,7 +377,8 @@ class Assumptions:
                 result = divide_exactly(result, size) or result
         return result
 
-    def _replace(self, sym: Sym, value: Dim) -> None:
+    def replace(self, sym: Sym, value: Dim) -> None:
+        """The symbol is this expression, everywhere."""
         step = {sym: value}
         self.solved = {s: substitute(v, step) for s, v in self.solved.items()}
         self.solved[sym] = value
@@ -315,6 +406,10 @@ def _in_quotients(x: Expr, quotient: Expr, total: Dim, part: Dim) -> Dim:
         if isinstance(total - size, int):
             return found + terms[first] * (quotient * part + (size - total) - size)
     return found
+
+
+def _symbols_of(xs: Iterable[Dim]) -> set[Sym]:
+    return {sym for x in xs if isinstance(x, Expr) for sym in x.symbols()}
 
 
 def _symbolic(x: Expr) -> Iterable[tuple[tuple[Sym, ...], int]]:

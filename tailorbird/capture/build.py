@@ -94,6 +94,8 @@ def convert(t: Tracer, x: Operand, dtype: np.dtype) -> Operand:
     if kind.dtype == dtype and not kind.weak:
         return x
     if isinstance(x, (Value, Expr)):
+        if dtype.kind in "iub":
+            t.definite(x, "what is stored as an integer")
         _refuse_lossy_scalar(t, x, kind, dtype)
         return t.emit("cast", [x], {"dtype": dtype}, Type(dtype, kind.shape))
     return literal(t, x, dtype)

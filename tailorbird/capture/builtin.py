@@ -12,13 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from tailorbird.capture.arith import PYTHON, binary, concretely, must_be_finite, truth, unary
+from tailorbird.capture.arith import (
+    PYTHON,
+    binary,
+    concretely,
+    condition,
+    must_be_finite,
+    truth,
+    unary,
+)
+from tailorbird.capture.branches import select
 from tailorbird.capture.call import call
 from tailorbird.capture.containers import iterate, length
 from tailorbird.capture.objects import attribute_of
 from tailorbird.capture.registry import handles
+from tailorbird.capture.rounds import Joint, Rounds
 from tailorbird.capture.settle import settled
-from tailorbird.capture.tracer import Tracer, exact
+from tailorbird.capture.tracer import LONGEST_UNROLLED, Tracer, exact
 from tailorbird.capture.values import (
     Arr,
     BorrowedDict,
@@ -29,9 +39,10 @@ from tailorbird.capture.values import (
     SymbolicRange,
     is_static,
 )
-from tailorbird.ir.expr import Expr
+from tailorbird.ir.expr import Expr, apply
+from tailorbird.ir.node import Value
 from tailorbird.ir.promote import LEGACY
-from tailorbird.ir.types import PYTHON_TYPES, WEAK_COMPLEX, WEAK_FLOAT
+from tailorbird.ir.types import PYTHON_TYPES, WEAK_BOOL, WEAK_COMPLEX, WEAK_FLOAT, WEAK_INT, Type
 
 PURE = {
     *(str, repr, ord, chr, divmod, pow, round, hash, callable, bytes, frozenset, set, format),
@@ -56,8 +67,21 @@ def _range(t: Tracer, *bounds: Any) -> Any:
     return SymbolicRange(found[0], found[1], found[2] if len(found) > 2 else 1)
 
 
+def _is_long(x: Any) -> bool:
+    """Whether something is gone over by a loop that is captured, not written out."""
+    if isinstance(x, (Arr, Joint, SymbolicRange)):
+        return True
+    return isinstance(x, range) and len(x) > LONGEST_UNROLLED
+
+
+def _is_even(x: Any) -> bool:
+    return isinstance(x, (Arr, Joint, SymbolicRange, range))
+
+
 @handles(zip)
 def _zip(t: Tracer, *parts: Any, strict: Any = False) -> Any:
+    if parts and not strict and any(map(_is_long, parts)) and all(map(_is_even, parts)):
+        return Joint(parts)
     columns = [iterate(t, p, "zip") for p in parts]
     if strict and len({len(c) for c in columns}) > 1:
         t.raises("ValueError: zip() arguments have different lengths")
@@ -66,6 +90,8 @@ def _zip(t: Tracer, *parts: Any, strict: Any = False) -> Any:
 
 @handles(enumerate)
 def _enumerate(t: Tracer, items: Any, start: Any = 0) -> Any:
+    if _is_long(items):
+        return Joint((items,), t.integer(start, "the start of enumerate"))
     return list(enumerate(iterate(t, items, "enumerate"), t.concrete(start)))
 
 
@@ -76,7 +102,16 @@ def _divmod(t: Tracer, x: Any, y: Any) -> Any:
 
 @handles(reversed)
 def _reversed(t: Tracer, items: Any) -> Any:
+    if isinstance(items, SymbolicRange):
+        step = t.concrete(items.step, "a step")
+        count = Rounds(items.start, items.stop, step, _nothing).count(t)
+        last = items.start + (t.assume.greatest(count, 0) - 1) * step
+        return SymbolicRange(last, items.start - step, -step)
     return iterate(t, items, "reversed")[::-1]
+
+
+def _nothing(t: Tracer, k: Any) -> Any:
+    return None
 
 
 @handles(list)
@@ -143,6 +178,16 @@ def _sum(t: Tracer, items: Any, start: Any = 0) -> Any:
     return total
 
 
+def _better(t: Tracer, name: str, item: Any, best: Any) -> Any:
+    """The item if it is less (or greater) than the best so far."""
+    test = condition(t, binary(t, "less" if name == "min" else "greater", item, best), name)
+    if not isinstance(test, Value):
+        return item if test else best
+    if isinstance(item, (int, Expr)) and isinstance(best, (int, Expr)):
+        return apply(name, item, best)
+    return select(t, t.frames[-1], test, lambda: item, lambda: best)
+
+
 def _extreme(name: str) -> Any:
     def handler(t: Tracer, *items: Any) -> Any:
         found = iterate(t, items[0], name) if len(items) == 1 else list(items)
@@ -150,8 +195,7 @@ def _extreme(name: str) -> Any:
             t.raises(f"ValueError: {name}() arg is an empty sequence")
         best = found[0]
         for item in found[1:]:
-            if truth(t, binary(t, "less" if name == "min" else "greater", item, best), name):
-                best = item
+            best = _better(t, name, item, best)
         return best
 
     return handler
@@ -172,8 +216,13 @@ def _all(t: Tracer, items: Any) -> bool:
 
 
 @handles(bool)
-def _bool(t: Tracer, x: Any = False) -> bool:
-    return truth(t, x, "bool()")
+def _bool(t: Tracer, x: Any = False) -> Any:
+    test = condition(t, x, "bool()")
+    if not isinstance(test, Value):
+        return test
+    if test.type == WEAK_BOOL:
+        return Scal(test)
+    return Scal(t.emit("cast", [test], {"dtype": test.type.dtype}, WEAK_BOOL))
 
 
 @handles(int)
@@ -185,12 +234,28 @@ def _int(t: Tracer, x: Any = 0) -> Any:
         if found is not None:
             return t.assume.canon(found)
         known = settled(t, x)
-        if known is None:
-            t.refuse("data_dependent_value", name="int()")
-        return concretely(t, int, known)
+        return _int_of_data(t, x) if known is None else concretely(t, int, known)
     if isinstance(x, Arr):
         t.refuse("data_dependent_value", name="int()")
     return concretely(t, int, x)
+
+
+def _int_of_data(t: Tracer, x: Scal) -> Expr:
+    """A scalar cut to an exact integer; what int64 does not hold leaves the graph."""
+    if x.dtype.kind == "c":
+        t.raises("TypeError: int() of a complex number")
+    if x.dtype.kind in "iu":
+        return t.bound(x.value)
+    if x.dtype.kind == "f":
+        size = t.emit("absolute", [x.value], None, x.type)
+        bound = x.dtype.type(2**63)
+        inside = t.emit("less", [size, float(bound) if x.type.weak else bound], None, _bool_like(x))
+        t.check(inside, "!=")
+    return t.bound(t.emit("cast", [x.value], {"dtype": WEAK_INT.dtype}, WEAK_INT))
+
+
+def _bool_like(x: Scal) -> Type:
+    return Type(np.dtype(bool), weak=x.type.weak)
 
 
 @handles(float)
@@ -350,6 +415,9 @@ def _rounding(function: Any) -> Any:
         if isinstance(x, Expr):
             return x
         known = settled(t, x) if isinstance(x, (Scal, Arr)) else x
+        if known is None and isinstance(x, Scal) and x.dtype.kind == "f":
+            name = function.__name__
+            return _int_of_data(t, Scal(t.emit(name, [x.value], None, x.type)))
         if known is None:
             t.refuse("data_dependent_value", name=f"math.{function.__name__}")
         return concretely(t, function, known)

@@ -9,7 +9,6 @@ pure.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from tailorbird.capture.containers import container_method
 from tailorbird.capture.lift import is_library, is_tailored
-from tailorbird.capture.registry import METHODS, STATEMENTS, accepts, handler_of
+from tailorbird.capture.registry import METHODS, accepts, handler_of
 from tailorbird.capture.source import FunctionText, read_function
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import (
@@ -37,7 +36,6 @@ from tailorbird.capture.values import (
 DEEPEST = 16
 Args = tuple[Any, ...]
 Keywords = dict[str, Any]
-RETURN = "return"
 
 
 def call(t: Tracer, function: Any, args: Args, keywords: Keywords) -> Any:
@@ -196,23 +194,12 @@ def run(t: Tracer, frame: Frame) -> Any:
     place = (t.file, t.line)
     t.frames.append(frame)
     t.file = frame.text.file
+    from tailorbird.capture.control import block
+
     outcome = block(t, frame.text.body, frame)
     t.frames.pop()
     t.file, t.line = place
     return outcome[1] if outcome is not None else None
-
-
-def block(t: Tracer, statements: list[ast.stmt], frame: Frame) -> Any:
-    """Executes statements; None, or how they were left: ("return", value), ("break",) ..."""
-    for statement in statements:
-        t.line = statement.lineno
-        execute = STATEMENTS.get(type(statement))
-        if execute is None:
-            t.refuse("unsupported_syntax", name=type(statement).__name__.lower())
-        outcome = execute(t, statement, frame)
-        if outcome is not None:
-            return outcome
-    return None
 
 
 _CALLERS: dict[type, Any] = {

@@ -13,6 +13,7 @@ import numpy as np
 
 from tailorbird.capture.arith import concretely
 from tailorbird.capture.lift import lift
+from tailorbird.capture.rounds import Joint
 from tailorbird.capture.tracer import LONGEST_UNROLLED, Tracer
 from tailorbird.capture.values import (
     Arr,
@@ -95,6 +96,9 @@ def iterate(t: Tracer, x: Any, what: str) -> list[Any]:
         return [index(t, x, k) for k in range(_count(t, x.shape[0], what))]
     if isinstance(x, SymbolicRange):
         return _range_items(t, x, what)
+    if isinstance(x, Joint):
+        rows = list(zip(*(iterate(t, part, what) for part in x.parts)))
+        return rows if x.start is None else [(x.start + k, row[0]) for k, row in enumerate(rows)]
     if isinstance(x, Obj) and isinstance(x.live, tuple):
         return list(object_items(t, x))
     if isinstance(x, (Scal, Obj, Expr)) or not isinstance(x, Iterable):
@@ -169,6 +173,8 @@ def _on_container(t: Tracer, kind: Any, owner: Any, name: str, args: Any, keywor
     borrowed = isinstance(owner, (BorrowedList, BorrowedDict))
     if name not in READING[kind] and (borrowed or name not in CHANGING.get(kind, ())):
         t.refuse("unsupported_call", name=f"{kind.__name__}.{name}")
+    if name in CHANGING.get(kind, ()):
+        unfrozen(t, owner)
     if name in ("index", "count", "remove") and not is_static((owner, args)):
         t.refuse("data_dependent_value", name=f"{kind.__name__}.{name}")
     if name == "extend":
@@ -182,12 +188,20 @@ def _on_container(t: Tracer, kind: Any, owner: Any, name: str, args: Any, keywor
     return list(found) if is_view(found) else found
 
 
+def unfrozen(t: Tracer, x: Any) -> None:
+    """A container from outside a loop or branch that is being captured must stay as it is."""
+    if any(x is held for held in t.frozen):
+        kind = "list" if isinstance(x, list) else "dict"
+        t.refuse("loop_shape", name=f"a {kind} that is changed in a loop or under a branch")
+
+
 def set_item(t: Tracer, x: Any, key: Any, value: Any) -> None:
     """`x[key] = value` for a container that the function made."""
     if isinstance(x, (BorrowedList, BorrowedDict)) or not isinstance(x, (list, dict)):
         kind = next(k.__name__ for k in (list, dict, type(x)) if isinstance(x, k))
         t.refuse("in_place_write", name=f"a {kind} of the caller's")
     at = t.concrete(key, "an index")
+    unfrozen(t, x)
     try:
         x[at] = value
     except (LookupError, TypeError) as error:

@@ -239,6 +239,8 @@ def _astype(t: Tracer, a: Any, dtype: Any, copy: Any = True, casting: Any = "uns
 
 @handles(method="item")
 def _item(t: Tracer, a: Any) -> Any:
+    if isinstance(a, Scal) and a.dtype.kind in "iu":
+        return t.bound(a.value)
     kind = {"f": np.float64, "c": np.complex128}.get(a.dtype.kind)
     if kind is None or a.shape:
         t.refuse("data_dependent_value", name="item()")

@@ -9,9 +9,22 @@ from __future__ import annotations
 import ast
 import builtins
 import sys
+from collections.abc import Callable
 from typing import Any
 
-from tailorbird.capture.arith import BINARY, UNARY, binary, concretely, truth, unary
+import numpy as np
+
+from tailorbird.capture.arith import (
+    BINARY,
+    UNARY,
+    binary,
+    concretely,
+    condition,
+    negated,
+    truth,
+    unary,
+)
+from tailorbird.capture.branches import select
 from tailorbird.capture.call import call
 from tailorbird.capture.containers import item_of, iterate
 from tailorbird.capture.lift import lift
@@ -19,7 +32,17 @@ from tailorbird.capture.objects import attribute_of
 from tailorbird.capture.registry import evaluates
 from tailorbird.capture.source import Source, text_of
 from tailorbird.capture.tracer import Tracer
-from tailorbird.capture.values import Arr, Code, Frame, LocalFunction, Obj, Scal, is_static
+from tailorbird.capture.values import (
+    Arr,
+    Code,
+    Frame,
+    LocalFunction,
+    Obj,
+    Poison,
+    Scal,
+    is_static,
+)
+from tailorbird.ir.node import Value
 
 MISSING = object()
 
@@ -41,7 +64,16 @@ def _constant(t: Tracer, node: Any, frame: Frame) -> Any:
 @evaluates(ast.Name)
 def _name(t: Tracer, node: Any, frame: Frame) -> Any:
     found = frame.names.get(node.id, MISSING)
-    return look_up(t, node.id, frame) if found is MISSING else found
+    if found is MISSING:
+        return look_up(t, node.id, frame)
+    return readable(t, found) if type(found) is Poison else found
+
+
+def readable(t: Tracer, x: Any) -> Any:
+    """A name's value, if it has one here."""
+    if isinstance(x, Poison):
+        t.refuse("joined_value", name=x.reason)
+    return x
 
 
 def look_up(t: Tracer, name: str, frame: Frame) -> Any:
@@ -53,7 +85,7 @@ def look_up(t: Tracer, name: str, frame: Frame) -> Any:
         return found
     if frame.outer is not None:
         inside = frame.outer.names.get(name, MISSING)
-        return look_up(t, name, frame.outer) if inside is MISSING else inside
+        return look_up(t, name, frame.outer) if inside is MISSING else readable(t, inside)
     found = _from_outside(t, name, frame)
     frame.lifted[name] = found
     return found
@@ -108,21 +140,48 @@ def _binop(t: Tracer, node: Any, frame: Frame) -> Any:
 def _unary(t: Tracer, node: Any, frame: Frame) -> Any:
     x = t.evaluate(node.operand, frame)
     if isinstance(node.op, ast.Not):
-        return not truth(t, x, shown(node.operand))
+        test = condition(t, x, shown(node.operand))
+        if isinstance(test, Value):
+            return negated(t, test)
+        return not test
     return unary(t, UNARY[type(node.op)], x)
 
 
 @evaluates(ast.Compare)
 def _compare(t: Tracer, node: Any, frame: Frame) -> Any:
-    left = t.evaluate(node.left, frame)
-    result: Any = True
-    for k, (op, side) in enumerate(zip(node.ops, node.comparators)):
-        right = t.evaluate(side, frame)
-        result = _compared(t, op, left, right)
-        if k + 1 < len(node.ops) and not truth(t, result, shown(node)):
-            return result
-        left = right
-    return result
+    return _compare_from(t, node, 0, t.evaluate(node.left, frame), frame)
+
+
+def _compare_from(t: Tracer, node: Any, k: int, left: Any, frame: Frame) -> Any:
+    """A chain of comparisons from the k-th on; what stands behind a false one is not evaluated."""
+    right = t.evaluate(node.comparators[k], frame)
+    result = _compared(t, node.ops[k], left, right)
+    if k + 1 == len(node.ops):
+        return result
+    return _both(t, result, shown(node), lambda: _compare_from(t, node, k + 1, right, frame))
+
+
+def _both(t: Tracer, x: Any, what: str, rest: Callable[[], Any]) -> Any:
+    """`x and rest()`."""
+    test = condition(t, x, what)
+    if isinstance(test, Value):
+        return select(t, t.frames[-1], test, rest, lambda: _known(x, False))
+    return rest() if test else x
+
+
+def _either(t: Tracer, x: Any, what: str, rest: Callable[[], Any]) -> Any:
+    """`x or rest()`."""
+    test = condition(t, x, what)
+    if isinstance(test, Value):
+        return select(t, t.frames[-1], test, lambda: _known(x, True), rest)
+    return x if test else rest()
+
+
+def _known(x: Any, truth: bool) -> Any:
+    """x where its truth is known: a bool is then a constant."""
+    if not isinstance(x, Scal) or x.dtype.kind != "b":
+        return x
+    return truth if x.type.weak else np.bool_(truth)
 
 
 def _compared(t: Tracer, op: ast.AST, left: Any, right: Any) -> Any:
@@ -167,18 +226,23 @@ def contains(t: Tracer, container: Any, x: Any) -> bool:
 
 @evaluates(ast.BoolOp)
 def _boolop(t: Tracer, node: Any, frame: Frame) -> Any:
-    stops = isinstance(node.op, ast.Or)
-    x = t.evaluate(node.values[0], frame)
-    for k, after in enumerate(node.values[1:]):
-        if truth(t, x, shown(node.values[k])) == stops:
+    step = _either if isinstance(node.op, ast.Or) else _both
+
+    def from_(k: int) -> Any:
+        x = t.evaluate(node.values[k], frame)
+        if k + 1 == len(node.values):
             return x
-        x = t.evaluate(after, frame)
-    return x
+        return step(t, x, shown(node.values[k]), lambda: from_(k + 1))
+
+    return from_(0)
 
 
 @evaluates(ast.IfExp)
 def _ifexp(t: Tracer, node: Any, frame: Frame) -> Any:
-    test = truth(t, t.evaluate(node.test, frame), shown(node.test))
+    test = condition(t, t.evaluate(node.test, frame), shown(node.test))
+    if isinstance(test, Value):
+        arms = (lambda: t.evaluate(node.body, frame)), (lambda: t.evaluate(node.orelse, frame))
+        return select(t, t.frames[-1], test, *arms)
     return t.evaluate(node.body if test else node.orelse, frame)
 
 

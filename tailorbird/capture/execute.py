@@ -1,8 +1,7 @@
-"""Statements: one function for each kind of syntax node.
+"""Simple statements: one function for each kind of syntax node; control flow is in `control.py`.
 
 In: a statement and the activation it stands in. Out: None when it ends normally, else how it was
-left: ("return", value), ("break",) or ("continue",). A test or a length that array data decides
-is refused here, with the user's line.
+left: ("break",) or ("continue",).
 """
 
 from __future__ import annotations
@@ -12,18 +11,16 @@ import importlib
 import sys
 from typing import Any
 
-from tailorbird.capture.arith import BINARY, binary, truth
+from tailorbird.capture.arith import BINARY, binary
 from tailorbird.capture.assign import assign, augment, augmented_item
-from tailorbird.capture.call import RETURN, block
-from tailorbird.capture.containers import LONGEST_STATIC, item_of, iterate, set_item
-from tailorbird.capture.evaluate import local_function, look_up, shown
+from tailorbird.capture.branches import BREAK, CONTINUE
+from tailorbird.capture.containers import item_of, iterate, set_item, unfrozen
+from tailorbird.capture.evaluate import local_function, look_up, readable, shown
 from tailorbird.capture.lift import is_library
 from tailorbird.capture.registry import executes
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, BorrowedList, Frame
 
-BREAK = ("break",)
-CONTINUE = ("continue",)
 MISSING = object()
 
 
@@ -36,11 +33,6 @@ def _expression(t: Tracer, node: Any, frame: Frame) -> Any:
 @executes(ast.Pass)
 def _pass(t: Tracer, node: Any, frame: Frame) -> Any:
     return None
-
-
-@executes(ast.Return)
-def _return(t: Tracer, node: Any, frame: Frame) -> Any:
-    return (RETURN, None if node.value is None else t.evaluate(node.value, frame))
 
 
 @executes(ast.Break)
@@ -131,13 +123,14 @@ def _augmented(t: Tracer, node: Any, frame: Frame) -> Any:
 
 def _augment_name(t: Tracer, name: str, node: Any, frame: Frame) -> None:
     found = frame.names.get(node.target.id, MISSING)
-    current = look_up(t, node.target.id, frame) if found is MISSING else found
+    current = look_up(t, node.target.id, frame) if found is MISSING else readable(t, found)
     value = t.evaluate(node.value, frame)
     if isinstance(current, Arr):
         augment(t, name, current, value)
     elif isinstance(current, list) and name == "add":
         if isinstance(current, BorrowedList):
             t.refuse("in_place_write", name=node.target.id)
+        unfrozen(t, current)
         current.extend(iterate(t, value, shown(node.value)))
     else:
         frame.names[node.target.id] = binary(t, name, current, value)
@@ -190,61 +183,6 @@ def _import_from(t: Tracer, node: Any, frame: Frame) -> Any:
         frame.names[alias.asname or alias.name] = getattr(module, alias.name)
 
 
-# Control flow
-
-
-@executes(ast.If)
-def _if(t: Tracer, node: Any, frame: Frame) -> Any:
-    test = truth(t, t.evaluate(node.test, frame), shown(node.test))
-    return block(t, node.body if test else node.orelse, frame)
-
-
-@executes(ast.Assert)
-def _assert(t: Tracer, node: Any, frame: Frame) -> Any:
-    if not truth(t, t.evaluate(node.test, frame), shown(node.test)):
-        t.raises("AssertionError")
-
-
 @executes(ast.Raise)
 def _raise(t: Tracer, node: Any, frame: Frame) -> Any:
     t.raises(shown(node))
-
-
-@executes(ast.For)
-def _for(t: Tracer, node: Any, frame: Frame) -> Any:
-    items = iterate(t, t.evaluate(node.iter, frame), shown(node.iter))
-    if len(items) > LONGEST_STATIC:
-        t.refuse("budget", name=f"the loop over {shown(node.iter)}")
-    for item in items:
-        bind(t, node.target, item, frame)
-        outcome = block(t, node.body, frame)
-        if outcome is BREAK:
-            return None
-        if outcome is not None and outcome is not CONTINUE:
-            return outcome
-    return block(t, node.orelse, frame)
-
-
-@executes(ast.While)
-def _while(t: Tracer, node: Any, frame: Frame) -> Any:
-    for _ in range(LONGEST_STATIC):
-        t.line = node.lineno
-        if not _goes_on(t, node, frame):
-            return block(t, node.orelse, frame)
-        outcome = block(t, node.body, frame)
-        if outcome is BREAK:
-            return None
-        if outcome is not None and outcome is not CONTINUE:
-            return outcome
-    t.refuse("budget", name=f"while {shown(node.test)}")
-
-
-def _goes_on(t: Tracer, node: Any, frame: Frame) -> bool:
-    from tailorbird.errors import Refused
-
-    try:
-        return truth(t, t.evaluate(node.test, frame), shown(node.test))
-    except Refused as refused:
-        if refused.why.code == "data_dependent_branch":
-            t.refuse("data_dependent_loop", name=f"while {shown(node.test)}")
-        raise

@@ -13,8 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from tailorbird.capture.loops import replace_values
+from tailorbird.capture.prune import BOUNDS, EFFECTS, keep_results, pick, prune, yielded
+from tailorbird.capture.tags import insist
 from tailorbird.capture.tracer import Tracer
-from tailorbird.capture.values import Arr, BorrowedDict, BorrowedList, Buffer, Scal
+from tailorbird.capture.values import Arr, BorrowedDict, BorrowedList, Buffer, Poison, Scal
 from tailorbird.ir.expr import Expr
 from tailorbird.ir.node import (
     Argument,
@@ -31,7 +34,7 @@ from tailorbird.ir.node import (
 from tailorbird.ir.types import Type
 
 STATIC_RESULTS = (bool, float, complex, str, bytes, type(None), np.generic, np.dtype, type)
-EFFECTS = frozenset(("call", "check"))
+NOT_PURE = EFFECTS | {"bind", "transfer"}
 
 
 def finished(t: Tracer, returned: Any) -> Graph:
@@ -53,7 +56,10 @@ class _Results:
         if isinstance(x, Arr):
             return self.array(x)
         if isinstance(x, Scal):
+            insist(self.t, x.value, "the result")
             return x.value
+        if isinstance(x, Poison):
+            self.t.refuse("joined_value", name=x.reason)
         if isinstance(x, Expr):
             return self.t.assume.canon(x)
         if type(x) is int:
@@ -121,26 +127,27 @@ class _Canonical:
 
     def graph(self, results: Any, finals: dict[Value, Value]) -> Graph:
         t = self.t
-        nodes = self.needed(results, finals)
-        self.drop_unused_constants(nodes, results, finals)
         parameters = [self.parameter(p) for p in t.parameters]
-        for node in nodes:
+        for node in t.region.nodes:
             self.node(node)
         changed = map_leaves(results, self.leaf)
         ends = {self.value(p): self.value(v) for p, v in finals.items()}
         guards = t.assume.owed()
-        return Graph(t.name, parameters, list(t.ints), guards, self.region, changed, ends)
+        graph = Graph(t.name, parameters, list(t.ints), guards, self.region, changed, ends)
+        prune(graph)
+        self.drop_unused_constants(graph)
+        return graph
 
-    def drop_unused_constants(
-        self, nodes: list[Node], results: Any, finals: dict[Value, Value]
-    ) -> None:
+    def drop_unused_constants(self, graph: Graph) -> None:
         """A constant that only told positions is no parameter; what the caller passes always is."""
-        used = {x for node in nodes for x in node.inputs if isinstance(x, Value)}
-        used |= {leaf for leaf in leaves(results) if isinstance(leaf, Value)}
-        used |= set(finals.values())
-        pairs = list(zip(self.t.parameters, self.t.sources))
+        used = {leaf for leaf in leaves(graph.results) if isinstance(leaf, Value)}
+        used |= set(graph.finals.values())
+        for node in graph.body.walk():
+            inner = (x for region in node.regions for x in region.yields)
+            used |= {x for x in (*node.inputs, *inner) if isinstance(x, Value)}
+        pairs = list(zip(graph.parameters, self.t.sources))
         kept = [(p, s) for p, s in pairs if p in used or s.root[0] != "static"]
-        self.t.parameters = [p for p, _ in kept]
+        graph.parameters = [p for p, _ in kept]
         self.t.sources = [s for _, s in kept]
 
     def parameter(self, old: Value) -> Value:
@@ -148,50 +155,55 @@ class _Canonical:
         self.new[old] = made
         return made
 
-    # what is needed
-
-    def needed(self, results: Any, finals: dict[Value, Value]) -> list[Node]:
-        """Nodes that a result, a final or an effect depends on, in program order."""
-        live: set[Node] = set()
-        pending = [leaf.node for leaf in leaves(results) if isinstance(leaf, Value)]
-        pending += [value.node for value in finals.values()]
-        pending += [node for node in self.t.region.nodes if node.op in EFFECTS]
-        pending += self.binders([leaf for leaf in leaves(results) if isinstance(leaf, Expr)])
-        while pending:
-            node = pending.pop()
-            if node is None or node in live:
-                continue
-            live.add(node)
-            pending.extend(x.node for x in node.inputs if isinstance(x, Value))
-            shapes = [dim for value in node.outputs for dim in value.type.shape]
-            pending += self.binders([*node.inputs, *node.attrs.values(), *shapes])
-        return [node for node in self.t.region.nodes if node in live]
-
-    def binders(self, found: Any) -> list[Node | None]:
-        """The nodes that give their values to the sizes in something."""
-        if not self.t.binders:
-            return []
-        if isinstance(found, View):
-            found = (*found.shape, *(d for dim in found.dims for d in dim[:2]))
-        if isinstance(found, (tuple, list)):
-            return [node for x in found for node in self.binders(x)]
-        symbols = found.symbols() if isinstance(found, Expr) else ()
-        return [self.t.binders[sym] for sym in symbols if sym in self.t.binders]
-
     # rewriting
 
     def node(self, old: Node) -> None:
         inputs = [self.operand(x) for x in old.inputs]
         attrs = {name: self.attribute(x) for name, x in old.attrs.items()}
         types = [self.type(v.type) for v in old.outputs]
-        if old.op in EFFECTS:
-            made = self.region.append(Node(old.op, inputs, attrs, types, line=old.line))
+        if old.regions or old.op in NOT_PURE:
+            regions = [self.inner(region) for region in old.regions]
+            made = Node(old.op, inputs, attrs, types, regions, old.line)
             self.new.update(zip(old.outputs, made.outputs))
+            self.region.append(made)
+            self.take_out(made)
             return
         if self.changes_nothing(old.op, inputs, attrs, types[0]):
             self.new[old.result] = inputs[0]
         else:
             self.new[old.result] = self.region.add(old.op, inputs, attrs, types[0], old.line)
+
+    def inner(self, old: Region) -> Region:
+        """A region of a node, rewritten."""
+        outer, self.region = self.region, Region(self.region)
+        made = self.region
+        made.parameters = [self.parameter(p) for p in old.parameters]
+        for node in old.nodes:
+            self.node(node)
+        made.yields = tuple(map(self.operand, old.yields))
+        self.region = outer
+        return made
+
+    def take_out(self, node: Node) -> None:
+        """What a loop turns out not to change is used as it entered."""
+        if node.op not in BOUNDS:
+            return
+        *_, body = node.regions
+        entering = node.inputs[BOUNDS[node.op] :]
+        same = [k for k, p in enumerate(body.parameters) if body.yields[k] is p]
+        if not same:
+            return
+        kept = [k for k in range(len(node.outputs)) if k not in same]
+        outside: dict[Value, Operand] = {node.outputs[k]: entering[k] for k in same}
+        for region in node.regions:
+            replace_values(region, {region.parameters[k]: entering[k] for k in same})
+            region.yields = yielded(node, region, kept)
+            region.parameters = list(pick(region.parameters, kept))
+        node.inputs = (*node.inputs[: BOUNDS[node.op]], *pick(entering, kept))
+        keep_results(node, kept)
+        for old, new in self.new.items():
+            if isinstance(new, Value) and new in outside:
+                self.new[old] = outside[new]
 
     def changes_nothing(
         self, op: str, inputs: list[Operand], attrs: dict[str, Any], kind: Type

@@ -25,7 +25,6 @@ from tailorbird.capture.values import (
     BorrowedDict,
     BorrowedList,
     Bound,
-    Buffer,
     Code,
     Obj,
     Partial,
@@ -114,7 +113,7 @@ def _array(t: Tracer, source: Source, live: np.ndarray) -> Arr:
     if not shape:
         source = Source(source.root, source.steps, "zero_d")
     parameter = _parameter(t, source, Type(dtype, shape), live)
-    buffer = Buffer(parameter, parameter)
+    buffer = t.buffer(parameter, parameter)
     buffer.writeable = live.flags.writeable
     buffer.handle = Arr(buffer)
     return buffer.handle

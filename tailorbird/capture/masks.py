@@ -85,11 +85,8 @@ def counted(t: Tracer, x: Any) -> Dim:
 def compressed(t: Tracer, base: Value, mask: Value) -> Value:
     """`base[mask]` for a mask of the leading axes of base."""
     size = size_of_mask(t, mask)
-    (sym,) = size.symbols()
     rest = tuple(map(t.assume.canon, base.type.shape[mask.type.rank :]))
-    found = t.emit("compress", [base, mask], {"size": size}, Type(base.type.dtype, (size, *rest)))
-    t.binders.setdefault(sym, found.node)
-    return found
+    return t.emit("compress", [base, mask], {"size": size}, Type(base.type.dtype, (size, *rest)))
 
 
 def fits(t: Tracer, mask: Arr, shape: Shape) -> None:
@@ -166,7 +163,8 @@ def _is_length(t: Tracer, a: Dim, b: Dim) -> bool:
         return False
     for sym in fresh_symbols(difference):
         mask = t.masks[sym]
-        t.binders.setdefault(sym, compressed(t, mask, mask).node if mask.type.rank else None)
+        if mask.type.rank:
+            compressed(t, mask, mask)  # which gives the symbol its value
     t.check(difference, "==")
     return True
 

@@ -60,6 +60,8 @@ def call_library(t: Tracer, function: Any, args: tuple[Any, ...], keywords: dict
     if is_static(args) and is_static(keywords) and is_pure(function):
         return concretely(t, lambda: function(*args, **keywords))
     path = path_of(function)
+    if t.region.parent is not None:
+        t.refuse("call_in_loop", name=_shown(function, getattr(function, "__name__", "a function")))
     name = getattr(function, "__name__", type(function).__name__)
     if path is None or name in REFUSED or "out" in keywords:
         t.refuse("unsupported_call", name=_shown(function, name))

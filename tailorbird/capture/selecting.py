@@ -289,6 +289,5 @@ def sized(t: Tracer, length: Value) -> Any:
     size = t.new_fresh()
     (sym,) = size.symbols()
     t.masks[sym] = length
-    made = t.emit("extent", [length], {"size": size}, Type(np.dtype(bool), (size,)))
-    t.binders[sym] = made.node
+    t.emit("extent", [length], {"size": size}, Type(np.dtype(bool), (size,)))
     return size

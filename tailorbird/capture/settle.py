@@ -20,19 +20,19 @@ from tailorbird.ir.types import PYTHON_TYPES
 
 def settled(t: Tracer, x: Any) -> Any:
     """The value of a scalar that depends on integers only, or None."""
-    if not isinstance(x, Scal) or not _from_integers(x.value):
+    if not isinstance(x, Scal) or not _from_integers(t, x.value):
         return None
     with np.errstate(all="ignore"):
         return _value(t, x.value)
 
 
-def _from_integers(x: Operand) -> bool:
+def _from_integers(t: Tracer, x: Operand) -> bool:
     if not isinstance(x, Value):
-        return True
+        return not isinstance(x, Expr) or t.assume.hint(t.assume.canon(x)) is not None
     node = x.node
     if node is None or x.type.shape or OPS[node.op].kind != "map":
         return False
-    return all(map(_from_integers, node.inputs))
+    return all(_from_integers(t, i) for i in node.inputs)
 
 
 def _value(t: Tracer, x: Operand) -> Any:

@@ -18,6 +18,7 @@ from tailorbird import knobs
 from tailorbird.capture import (  # noqa: F401 - these fill the tables
     builtin,
     choosing,
+    control,
     create,
     evaluate,
     execute,

@@ -4,6 +4,7 @@ In: operations on abstract values. Out: nodes in `region`, contents of buffers, 
 
 Invariants:
 - `operand` is the only way from an abstract value to an operand; it reads the buffer's content now.
+- `stack` holds the operands of every expression under evaluation: they are roots of the heap.
 - A shape is decided here (`broadcast`, `same`), so that every size that a type relies on is proved,
   unified or guarded.
 - Nothing here runs user code, and nothing changes a live argument.
@@ -15,6 +16,7 @@ import ast
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
+from weakref import ref
 
 import numpy as np
 
@@ -31,6 +33,7 @@ from tailorbird.reasons import Why, why
 
 MOST_NODES = 4000
 MOST_STEPS = 200_000
+MOST_BODIES = 150
 LONGEST_UNROLLED = 16
 RESERVED = frozenset(("min", "max", "mod", "pow", "floordiv", "ints", "given", "return", "final"))
 
@@ -56,13 +59,20 @@ class Tracer:
         self.live: dict[Value | str, Any] = {}
         self.mask_sizes: dict[Region, list[tuple[Value, Expr]]] = {}
         self.masks: dict[Sym, Value] = {}  # by the size of what they pick
-        self.binders: dict[Sym, Node | None] = {}
         self.inside: set[tuple[Region, Value, Dim]] = set()  # indices known to be in range
         self.frames: list[Frame] = []
         self.file = ""
         self.line = 0
         self.steps = 0
+        self.stack: list[Any] = []
+        self.loose: dict[Value, tuple[Type, ...]] = {}
+        self.frozen: list[Any] = []
+        self.bodies = 0
+        self.learned: dict[ast.AST, Any] = {}
+        self._buffers: list[ref[Buffer]] = []
         self._names: set[str] = set()
+        self._loop_names: set[str] = set()
+        self._bound = 0
         self._sizes = 0
         self._fresh = 0
 
@@ -83,12 +93,12 @@ class Tracer:
         base = "".join(c if c.isalnum() else "_" for c in wanted).strip("_") or "x"
         while "__" in base:
             base = base.replace("__", "_")
-        looks_like_size = base[0] in "nk" and base[1:].isdigit()
+        looks_like_size = base[0] in "nkv" and base[1:].isdigit()
         if base[0].isdigit() or base in RESERVED or looks_like_size:
             base += "_"
         name = base
         count = 1
-        while name in self._names:
+        while name in self._names or name in self._loop_names:
             count += 1
             name = f"{base}_{count}"
         self._names.add(name)
@@ -105,6 +115,56 @@ class Tracer:
         self._fresh += 1
         return symbol(f"k{self._fresh}", "fresh")
 
+    def new_loop_variable(self, wanted: str) -> Sym:
+        """A symbol for a loop, named after its target; no loop around it has the same."""
+        base = wanted if wanted.isidentifier() and not wanted.startswith("_") else "i"
+        if base in RESERVED or (base[0] in "nkv" and base[1:].isdigit()):
+            base += "_"
+        name, count = base, 1
+        while name in self._names or Sym(name, "loop") in self.assume.ends:
+            count += 1
+            name = f"{base}_{count}"
+        self._loop_names.add(name)
+        return Sym(name, "loop")
+
+    def bound(self, value: Value) -> Expr:
+        """The exact integer that a value is at run time, from here to the end of the region."""
+        key = ("bind", id(value))
+        region: Region | None = self.region
+        while region is not None:
+            if key in region._seen:
+                return symbol(region._seen[key].attrs["symbol"], "value")
+            region = region.parent
+        self._bound += 1
+        name = f"v{self._bound}"
+        node = Node("bind", [value], {"symbol": name}, [], line=self.place())
+        self.region._seen[key] = self.region.append(node)
+        least = 0 if value.type.dtype.kind == "u" or _counts(value) else None
+        self.assume.bound(Sym(name, "value"), least, None)
+        return symbol(name, "value")
+
+    def counters(self) -> tuple[int, ...]:
+        return self._fresh, self._bound, self._sizes
+
+    def reset_counters(self, kept: tuple[int, ...]) -> None:
+        """Names of an abandoned attempt are free again; sizes of arguments stay."""
+        self._fresh, self._bound, _ = kept
+
+    # the heap
+
+    def buffer(self, content: Value, argument: Value | None = None) -> Buffer:
+        """A new buffer, known to `buffers` as long as something refers to it."""
+        made = Buffer(content, argument)
+        self._buffers.append(ref(made))
+        return made
+
+    def buffers(self) -> list[Buffer]:
+        """The buffers that something refers to, oldest first."""
+        found = [b for b in (r() for r in self._buffers) if b is not None]
+        if len(found) < len(self._buffers):
+            self._buffers = [ref(b) for b in found]
+        return found
+
     # evaluating
 
     def evaluate(self, node: ast.AST, frame: Frame) -> Any:
@@ -115,7 +175,11 @@ class Tracer:
         evaluator = EXPRESSIONS.get(type(node))
         if evaluator is None:
             self.refuse("unsupported_syntax", name=type(node).__name__)
-        return evaluator(self, node, frame)
+        depth = len(self.stack)
+        value = evaluator(self, node, frame)
+        del self.stack[depth:]
+        self.stack.append(value)
+        return value
 
     # nodes
 
@@ -123,7 +187,7 @@ class Tracer:
         self, op: str, inputs: Sequence[Operand], attrs: dict[str, Any] | None, type: Type
     ) -> Value:
         """The result of a pure node."""
-        if len(self.region.nodes) >= MOST_NODES:
+        if len(self.region.nodes) >= MOST_NODES or self.bodies > MOST_BODIES:
             self.refuse("budget", name=self.name)
         return self.region.add(op, inputs, attrs, type, self.place())
 
@@ -134,6 +198,10 @@ class Tracer:
         """Leaves for plain Python at run time unless `x rel 0`."""
         node = Node("check", [x], {"rel": rel}, [], line=self.place())
         self.region.append(node)
+        if isinstance(x, Expr) and rel in (">=", "=="):
+            self.assume.suppose(x)
+            if rel == "==":
+                self.assume.suppose(-x)
 
     def supported(self, dtype: Any, name: str = "a value") -> np.dtype:
         """The dtype, if it is one that is compiled."""
@@ -204,11 +272,9 @@ class Tracer:
 
     def array(self, content: Value, contiguous: bool = False) -> Arr:
         """A new array object with this content."""
-        buffer = Buffer(content)
+        buffer = self.buffer(content)
         buffer.contiguous = contiguous
-        arr = Arr(buffer)
-        buffer.handle = arr
-        return arr
+        return Arr(buffer)
 
     def result(self, value: Value) -> Arr | Scal:
         """What an operation gives: an array, or a scalar at rank 0."""
@@ -268,7 +334,10 @@ class Tracer:
                 return self.assume.canon(found)
         if isinstance(x, (Scal, Arr)):
             if x.dtype.kind in "iu" and not x.shape:
-                self.refuse("data_dependent_index", name=what)
+                value = self.operand(x)
+                assert isinstance(value, Value)
+                self.definite(value, what)
+                return self.bound(value)
             self.raises("TypeError: an integer is required")
         index = getattr(type(x), "__index__", None)
         if index is None:
@@ -300,15 +369,22 @@ class Tracer:
         return x
 
     def at_least(self, x: Dim, least: Dim) -> bool:
-        """Is x >= least? Decided, under a guard if need be."""
-        answer = self.assume.holds(x - least)
+        """Is x >= least? Decided, under a guard if need be; or checked at run time, then it is."""
+        difference = self.assume.canon(x - least)
+        answer = self.assume.holds(difference)
         if answer is None:
             from tailorbird.capture.masks import decided
 
-            answer = decided(self, self.assume.canon(x - least))
+            answer = decided(self, difference)
         if answer is None:
-            self.refuse("unknown_size", name=f"{x} >= {least}")
-        return answer
+            assert isinstance(difference, Expr)
+            self.check(difference, ">=")
+        return answer is not False
+
+    def definite(self, value: Operand, what: str) -> None:
+        """Refuses a scalar that is of one type or another, by the path that was taken."""
+        if isinstance(value, Value) and value in self.loose:
+            self.refuse("promotion", name=f"{what}, a scalar of one type or another,")
 
     def same(self, a: Dim, b: Dim) -> bool:
         """Is a == b? Equal sizes are one symbol from here on."""
@@ -358,7 +434,10 @@ class Tracer:
             return b
         x, y = self.assume.hint(a), self.assume.hint(b)
         if x is None or y is None:
-            self.refuse("unknown_size", name=f"whether {a} is {b}")
+            if self.assume.equal(a, b) is False:
+                self.raises(f"ValueError: sizes {a} and {b} do not broadcast")
+            self._checked_equal(a, b)
+            return a
         if x == y:
             self.same(a, b)
             return a
@@ -367,6 +446,24 @@ class Tracer:
         if y == 1 and self.same(b, 1):
             return a
         self.raises(f"ValueError: sizes {x} and {y} do not broadcast")
+
+    def _checked_equal(self, a: Dim, b: Dim) -> None:
+        """Sizes that are known only at run time are equal, or the graph is left."""
+        difference = self.assume.canon(a - b)
+        facts = {self.assume.canon(fact) for fact in self.assume.local}
+        if isinstance(difference, Expr) and not {difference, -difference} <= facts:
+            self.check(difference, "==")
+
+    def agreed(self, x: Operand, shape: Shape) -> Operand:
+        """x read along the sizes of the shape it broadcasts to, where they were only checked."""
+        own = type_of(x).shape
+        wanted = shape[len(shape) - len(own) :]
+        own = tuple(map(self.assume.canon, own))
+        if all(a == b or a == 1 for a, b in zip(own, wanted)) or not isinstance(x, Value):
+            return x
+        sizes = tuple(a if a == 1 else b for a, b in zip(own, wanted))
+        view = View(tuple((0, 1, k) for k in range(len(own))), sizes)
+        return self.emit("read", [x], {"view": view}, Type(x.type.dtype, sizes))
 
     def quotient(self, total: Dim, part: Dim) -> Dim:
         """total / part where NumPy needs it exact; a size may be solved for that."""
@@ -392,6 +489,11 @@ def exact(value: Operand) -> Dim | None:
     inner = value.node.inputs[0]
     from_integer = isinstance(inner, (int, Expr, np.integer))
     return exact(inner) if from_integer and value.type.dtype == np.int64 else None
+
+
+def _counts(value: Value) -> bool:
+    """Whether a value is the result of an op that gives no negative numbers."""
+    return value.node is not None and value.node.op in ("argmin", "argmax", "count_nonzero")
 
 
 def size_of(shape: Iterable[Dim]) -> Dim:

@@ -33,8 +33,8 @@ class Buffer:
     """
 
     __slots__ = (
-        "argument", "base", "content", "contiguous", "handle", "seen", "shares", "type",
-        "writeable",
+        "__weakref__", "argument", "base", "content", "contiguous", "handle", "seen", "shares",
+        "type", "writeable",
     )  # fmt: skip
 
     def __init__(self, content: Value, argument: Value | None = None) -> None:
@@ -94,6 +94,13 @@ class Scal:
 
     shape: tuple[Dim, ...] = ()
     ndim = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Poison:
+    """A name that has no one value here; reading it is refused, with the reason."""
+
+    reason: str
 
 
 TRACED = (Arr, Scal)
@@ -168,6 +175,9 @@ class Frame:
     outer: Frame | None = None
     names: dict[str, Any] = field(default_factory=dict)
     lifted: dict[str, Any] = field(default_factory=dict)
+    loops: int = 0  # how many `loop` and `while` regions of this activation are being captured
+    live: frozenset[str] | None = None  # the names needed after the statement that is executed
+    after: frozenset[str] = frozenset()  # the names needed at the end of the innermost such region
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from tailorbird.capture.tracer import Shape, Tracer, size_of
-from tailorbird.capture.values import Arr, Buffer, Scal
+from tailorbird.capture.values import Arr, Scal
 from tailorbird.ir.expr import Dim, Expr, apply
 from tailorbird.ir.node import View
 
@@ -103,7 +103,12 @@ def _without_ellipsis(t: Tracer, items: tuple[Any, ...], missing: int) -> tuple[
 def position(t: Tracer, item: Any, size: Dim) -> Dim:
     """An index along an axis, counted from the front and proved or guarded to be inside."""
     at = t.integer(item)
-    if not t.at_least(at, 0):
+    from_front = t.assume.holds(at)
+    if from_front is None:
+        if not t.at_least(at + size, 0) or not t.at_least(size, at + 1):
+            t.raises("IndexError: index out of bounds")
+        return t.assume.canon(apply("mod", at, size))
+    if not from_front:
         at = at + size
     if not t.at_least(at, 0) or not t.at_least(size, at + 1):
         t.raises("IndexError: index out of bounds")
@@ -123,9 +128,12 @@ def span(t: Tracer, item: slice, size: Dim) -> tuple[Dim, Dim, int]:
     else:
         first = size - 1 if item.start is None else _clamped(t, item.start, size, -1, size - 1)
         last = -1 if item.stop is None else _clamped(t, item.stop, size, -1, size - 1)
-    distance = last - first if step > 0 else first - last
-    if not t.at_least(distance, 0):
+    distance = t.assume.canon(last - first if step > 0 else first - last)
+    some = t.assume.holds(distance)
+    if some is False:
         return 0, 0, 1
+    if some is None:
+        distance = apply("max", distance, 0)
     if abs(step) == 1:
         return t.assume.canon(first), t.assume.canon(distance), step
     length = apply("floordiv", t.assume.canon(distance) + (abs(step) - 1), abs(step))
@@ -134,10 +142,16 @@ def span(t: Tracer, item: slice, size: Dim) -> tuple[Dim, Dim, int]:
 
 def _clamped(t: Tracer, item: Any, size: Dim, low: Dim, high: Dim) -> Dim:
     at = t.integer(item, "a slice bound")
-    if not t.at_least(at, 0):
-        at = at + size
-        return at if t.at_least(at, low) else low
-    return at if t.at_least(high, at) else high
+    from_front = t.assume.holds(at)
+    if from_front:
+        return t.assume.least(at, high)
+    wrapped = t.assume.greatest(at + size, low)
+    if from_front is False:
+        return wrapped
+    is_negative = apply("min", 1, apply("max", -at, 0))
+    ahead = apply("min", apply("max", at, 0), high)
+    behind = apply("max", apply("min", at, 0) + size, low)
+    return (1 - is_negative) * ahead + is_negative * behind
 
 
 def shown(t: Tracer, x: Arr, view: View) -> Arr:
@@ -269,7 +283,7 @@ def reshape(t: Tracer, x: Arr, wanted: Any) -> Arr:
 def maybe_copied(t: Tracer, x: Arr, shape: Shape) -> Arr:
     """x in another shape, sharing its memory if it is known to be contiguous; else nobody knows."""
     content = t.read(x)
-    buffer = Buffer(t.reshaped(content, shape))
+    buffer = t.buffer(t.reshaped(content, shape))
     buffer.base = x
     buffer.seen = content
     buffer.contiguous = is_contiguous(t, x)

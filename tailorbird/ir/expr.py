@@ -22,10 +22,11 @@ FUNCTIONS: dict[str, Callable[..., int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Sym:
-    """A symbol of one of five kinds.
+    """A symbol of one of six kinds.
 
     `size` is a dimension of an argument, `int` an integer argument, `loop` a loop variable, `fresh`
-    is known only at run time (bound by the value whose type shows it), `op` is a function.
+    is known only at run time (bound by the value whose type shows it), `value` is what an integer
+    is at run time (bound by a `bind` node, and it may be negative), `op` is a function.
     """
 
     name: str

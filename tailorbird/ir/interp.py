@@ -26,6 +26,7 @@ The nodes that have no meaning in the table of ops:
     branch c                    region then or else, by c; its yields are the results
     call operands               function(*args, **kwargs) as `template` says; `many` results
     transfer x                  x
+    bind v = x                  the symbol v is the integer x until the end of the region
     check x                     leaves by `GuardMissed` unless `x rel 0` (everywhere, for an array)
 """
 
@@ -51,6 +52,7 @@ from tailorbird.ir.node import (
     Value,
     View,
     map_leaves,
+    type_of,
 )
 from tailorbird.ir.ops import OPS
 from tailorbird.ir.scope import binders
@@ -64,6 +66,9 @@ PYTHON_MEANINGS: dict[str, Callable[..., Any]] = {
     "floor_divide": operator.floordiv,
     "remainder": operator.mod,
     "power": operator.pow,
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
 }
 RELATIONS: dict[str, Callable[[Any], Any]] = {
     "==": lambda x: x == 0,
@@ -366,6 +371,14 @@ def _check(state: _Run, node: Node) -> list[Any]:
     return []
 
 
+def _bind(state: _Run, node: Node) -> list[Any]:
+    x = int(state.operand(node.inputs[0]))
+    if x >= 2**63 and not type_of(node.inputs[0]).weak:
+        raise GuardMissed(f"bind at {node.line or '?'}: {x} is beyond int64")
+    state.symbols[Sym(node.attrs["symbol"], "value")] = x
+    return []
+
+
 SPECIAL: dict[str, Callable[[_Run, Node], list[Any]]] = {
     "read": _read,
     "write": _write,
@@ -380,4 +393,5 @@ SPECIAL: dict[str, Callable[[_Run, Node], list[Any]]] = {
     "call": _call,
     "transfer": _transfer,
     "check": _check,
+    "bind": _bind,
 }

@@ -12,7 +12,8 @@ may do:
     create    a new array from scalars; attribute `shape`
     move      the same elements elsewhere: views, reshapes, joins, functional writes, gathers
     region    holds graphs: loop, while, branch
-    effect    call (opaque Python), transfer (device to device), check (if it fails: plain Python)
+    effect    call (opaque Python), transfer (device to device), check (if it fails: plain Python),
+              bind (an integer value becomes a symbol)
 
 To add one: docs/add_an_op.md.
 """
@@ -195,6 +196,7 @@ ROWS: list[Op] = [
     Op("call",          "effect",   None),                  # function, template, many, reason
     Op("transfer",      "effect",   None),                  # attributes source, target
     Op("check",         "effect",   None),                  # operand rel 0; attribute rel
+    Op("bind",          "effect",   None),                  # attribute symbol
 ]
 # fmt: on
 OPS: dict[str, Op] = {row.name: row for row in ROWS}

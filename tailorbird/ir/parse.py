@@ -5,7 +5,8 @@ text that `show` wrote. What does not follow the grammar raises `ParseError` wit
 
 Invariants: parsing runs nothing and imports nothing: a function that a `call` names stays a name.
 What kind a symbol is follows from where it stands: listed after `ints`, shown by a parameter's
-type, the variable of an enclosing loop, or else known only at run time.
+type, the variable of an enclosing loop, bound by a node before it, or else a size known only at
+run time.
 """
 
 from __future__ import annotations
@@ -146,6 +147,13 @@ class _Parser(Items):
             self.expect(":")
             bounds = [start, stop, self.item()]
             return [*bounds, *self.series(self.item)] if self.accept(",") else bounds
+        if op == "bind":
+            name = self.take("name").text
+            self.expect("=")
+            bound = self.item()
+            attrs["symbol"] = name
+            self.kinds[name] = "value"
+            return [bound]
         if self.next.text == "{" or self.next.kind in ("newline", "comment", "end"):
             return []
         return self.series(self.item)

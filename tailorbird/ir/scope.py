@@ -3,7 +3,7 @@
 In: a graph. Out: for each value, the (axis, symbol) pairs that it binds. A symbol is bound by the
 first value in program order whose type has it alone as a dimension; later values are checked
 against it. A symbol bound inside a region is not known outside; a region that runs again binds
-again.
+again. The symbol of a `bind` node is no size: it is known from there to the end of the region.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from tailorbird.ir.node import Argument, Graph, Node, Operand, Region, Slot, Sta
 from tailorbird.ir.types import SHORT
 
 REGIONS = {"loop": ("do",), "while": ("test", "do"), "branch": ("then", "else")}
-SHOWN_APART = {"read": ("view",), "write": ("view",), "loop": ("var",)}
+SHOWN_APART = {"read": ("view",), "write": ("view",), "loop": ("var",), "bind": ("symbol",)}
 VERSIONS = frozenset({"write", "write_mask", "scatter"})
 PLAIN_NAME = re.compile(r"[^\W\d]\w*(\.\w+)*\Z")
 TYPE_NAMES: dict[type, str] = {
@@ -97,6 +97,9 @@ class _Printer:
         start, stop, step, *carried = map(self.operand, node.inputs)
         return ", ".join([f"loop {node.attrs['var']} in {start}:{stop}:{step}", *carried])
 
+    def bind(self, node: Node) -> str:
+        return f"bind {node.attrs['symbol']} = {self.operand(node.inputs[0])}"
+
     def attribute(self, name: str, x: Any) -> str:
         if x is True:
             return name
@@ -137,6 +140,7 @@ FORMS: dict[str, Callable[[_Printer, Node], str]] = {
     "read": _Printer.read,
     "write": _Printer.write,
     "loop": _Printer.loop,
+    "bind": _Printer.bind,
 }
 
 

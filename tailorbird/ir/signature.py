@@ -60,6 +60,7 @@ def _signatures() -> dict[str, Signature]:
         "call": Signature(0, ANY, ("function", "template"), ("many", "reason")),
         "transfer": Signature(1, 1, ("source", "target")),
         "check": Signature(1, 1, ("rel",), ("reason",)),
+        "bind": Signature(1, 1, ("symbol",)),
     }
 
 

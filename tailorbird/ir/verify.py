@@ -344,6 +344,16 @@ class _Verifier:
         if node.outputs or node.attrs["rel"] not in ("==", "!=", ">="):
             self.fail("check has no result and compares by ==, != or >=", node)
 
+    def bind_fits(self, node: Node) -> None:
+        name = node.attrs["symbol"]
+        found = type_of(node.inputs[0])
+        if node.outputs or found.dtype.kind not in "iu" or found.rank:
+            self.fail(f"bind gives a name to one integer, not to {found}", node)
+        self.name_is_plain(name)
+        if name in self.symbols:
+            self.fail(f"the bound symbol hides another {name}", node, name)
+        self.learn(Sym(name, "value"), node)
+
     def call_fits(self, node: Node) -> None:
         if ":" not in node.attrs["function"]:
             self.fail("a function is written 'module:name'", node, "function")
@@ -360,6 +370,7 @@ SPECIAL = {
     "while": _Verifier.while_fits,
     "branch": _Verifier.branch_fits,
     "check": _Verifier.check_fits,
+    "bind": _Verifier.bind_fits,
     "call": _Verifier.call_fits,
 }
 EXTRA = {

@@ -7,7 +7,8 @@ of the node's result, or None to keep the node. Out: a new graph.
 Invariants: the old graph is not changed; both share the values that are parameters. What a row
 makes goes through the rows again, so a row may use any op. A replacement has the shape of the
 result it replaces and is cast to its dtype. Pure nodes are hash-consed and those that nothing needs
-are dropped. A node is needed, too, when it binds a symbol that something needed mentions.
+are dropped. A node is needed, too, when it binds a symbol that something needed mentions: by the
+type of a result, or as a `bind` node.
 """
 
 from __future__ import annotations
@@ -179,7 +180,8 @@ class _Needed:
         self.values: set[Value] = set()
         self.symbols: set[Sym] = set()
         self.binders = binders(graph)
-        self.tracks = len(self.binders) > sum(p in self.binders for p in graph.parameters)
+        by_type = len(self.binders) > sum(p in self.binders for p in graph.parameters)
+        self.tracks = by_type or any(node.op == "bind" for node in graph.body.walk())
 
     def prune(self) -> None:
         self.use(tuple(leaves(self.graph.results)))
@@ -199,6 +201,8 @@ class _Needed:
         region._seen = {key: node for key, node in region._seen.items() if id(node) in alive}
 
     def needs(self, node: Node) -> bool:
+        if node.op == "bind":
+            return Sym(node.attrs["symbol"], "value") in self.symbols
         if node.op in EFFECTS or any(self.needs_value(value) for value in node.outputs):
             return True
         return any(inner.op in EFFECTS for region in node.regions for inner in region.walk())
@@ -214,6 +218,8 @@ class _Needed:
             self.use(tuple(node.attrs.values()))
             self.use(tuple(value.type.shape for value in node.outputs))
         for region in node.regions:
+            if self.tracks:
+                self.use(tuple(value.type.shape for value in region.parameters))
             self.prune_region(region)
 
     def use(self, x: Any) -> None:

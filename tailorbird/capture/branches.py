@@ -1,0 +1,364 @@
+"""Branches that data decides: both arms are captured, and what they leave behind is joined.
+
+In: a condition that is computed, and two arms to run. Out: a `branch` node, the joined heap and
+names, and how the arms were left.
+
+Invariants: both arms start from the same heap and names. A buffer that was there before holds the
+result of the branch; two arrays born in the arms are one buffer only if they correspond to each
+other alone, through the same view. A name that has no one value afterwards is poisoned, and refused
+only when it is read. An arm in which plain Python raises is a check that it is not taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tailorbird.capture.arith import facts_of
+from tailorbird.capture.attempt import Attempt, put_back
+from tailorbird.capture.heap import (
+    Relation,
+    containers,
+    contents,
+    held,
+    is_whole,
+    pins,
+    place,
+    restore,
+)
+from tailorbird.capture.loose import fitted, joined_type, loosen, possible
+from tailorbird.capture.tracer import Tracer
+from tailorbird.capture.values import Arr, Buffer, Frame, Poison, Scal, is_number, is_static
+from tailorbird.errors import Refused
+from tailorbird.ir.expr import Dim, Expr
+from tailorbird.ir.node import Node, Operand, Region, Value, type_of
+from tailorbird.ir.types import WEAK_BOOL, WEAK_INT, Type
+
+RETURN, STOP = "return", "stop"
+BREAK, CONTINUE = ("break",), ("continue",)
+RESULT = "$result"  # the value of `return` inside a loop that is captured as a region
+RETURNED = "$returned"  # whether that loop was left by `return`
+MISSING = object()
+VALUE = "$value"  # the value of an expression that is being chosen
+Run = Callable[[], Any]
+
+
+class Arm:
+    """One arm after it was run: its nodes, names, heap, and how it was left."""
+
+    def __init__(self, t: Tracer, frame: Frame, facts: list[Dim], run: Run) -> None:
+        outer, file, line = t.region, t.file, t.line
+        mark = t.assume.enter()
+        for fact in facts:
+            t.assume.suppose(t.assume.canon(fact))
+        self.region = t.region = Region(outer)
+        self.outcome = run()
+        self.names = frame.names
+        self.contents = contents(t)
+        t.assume.leave(mark)
+        t.region, t.file, t.line = outer, file, line
+
+    @property
+    def kind(self) -> str:
+        """How it was left; going on with the loop and its end are the same."""
+        left = "end" if self.outcome is None else str(self.outcome[0])
+        return "end" if left == "continue" else left
+
+
+def branch(
+    t: Tracer, frame: Frame, test: Value, then: Run, other: Run, live: frozenset[str] | None
+) -> Any:
+    """Runs both arms and joins them; `live` are the names wanted afterwards (None: all)."""
+    start = Attempt(t)
+    arms: list[Arm] = []
+    frozen = len(t.frozen)
+    t.frozen += containers([list(f.names.values()) for f in t.frames] + list(t.stack))
+    for taken, run in ((True, then), (False, other)):
+        before = t.assume.enter()
+        try:
+            arms.append(Arm(t, frame, facts_of(test, taken), run))
+        except Refused as refused:
+            if refused.why.code != "numpy_raises":
+                raise
+            t.assume.leave(before)
+            start.abandon()
+            return _only(t, test, not taken, other if taken else then)
+        t.assume.leave(before)
+        restore(t, {b: held(start.heap, b) for b in arms[-1].contents if is_known(start, b)})
+        put_back(start.derived)
+        frame.names = dict(start.names[-1][1])
+        del t.stack[len(start.stack) :]
+    del t.frozen[frozen:]
+    return _Join(t, frame, test, start, arms).outcome(live)
+
+
+def select(t: Tracer, frame: Frame, test: Value, then: Run, other: Run) -> Any:
+    """The value of one of two expressions; each is evaluated only where it is wanted."""
+
+    def into(run: Run) -> Run:
+        def arm() -> None:
+            frame.names[VALUE] = run()
+
+        return arm
+
+    branch(t, frame, test, into(then), into(other), None)
+    value = frame.names.pop(VALUE)
+    if isinstance(value, Poison):
+        t.refuse("joined_value", name=value.reason)
+    return value
+
+
+def is_known(start: Attempt, buffer: Buffer) -> bool:
+    return buffer in start.heap or buffer.argument is not None
+
+
+def _only(t: Tracer, test: Value, taken: bool, run: Run) -> Any:
+    """The other arm raises in plain Python: this one goes on, under a check."""
+    t.check(test, "!=" if taken else "==")
+    for fact in facts_of(test, taken):
+        t.assume.suppose(t.assume.canon(fact))
+    return run()
+
+
+class _Join:
+    """Two arms become one state."""
+
+    def __init__(
+        self, t: Tracer, frame: Frame, test: Value, start: Attempt, arms: list[Arm]
+    ) -> None:
+        self.t = t
+        self.frame = frame
+        self.start = start
+        self.arms = arms
+        self.pins = pins(t)
+        self.relation = Relation(self.pins)
+        self.pairs: list[tuple[Operand, Operand, Type]] = []
+        self.results: list[Value] = []
+        self.node = Node("branch", [test], {}, [], [a.region for a in arms], t.place())
+        self.sizes: dict[tuple[Dim, Dim], Dim] = {}
+        self.buffers: dict[tuple[Buffer, Buffer], Buffer | None] = {}
+        self.objects: dict[tuple[int, int], Any] = {}
+        self.waiting: list[tuple[Value, tuple[Type, ...]]] = []
+
+    def outcome(self, live: frozenset[str] | None) -> Any:
+        """Joins heap and names, adds the node, and gives how the block was left."""
+        kinds = [arm.kind for arm in self.arms]
+        returned = RETURN in kinds
+        roots = self.returned() if returned else self.names(live)
+        for x, y in roots.values():
+            self.relation.relate(x, y)
+        self.old_buffers()
+        joined = {name: self.join(x, y, name) for name, (x, y) in roots.items()}
+        flag = None if returned else self.stop(kinds)
+        if returned and has_poison(joined[RETURN]):
+            self.t.refuse("joined_value", name="what is returned, which is one of two things,")
+        self.finish()
+        if returned:
+            return (RETURN, self.wrapped(joined[RETURN]))
+        self.frame.names = {name: self.wrapped(x) for name, x in joined.items()}
+        return (STOP, flag) if isinstance(flag, Value) else flag
+
+    # roots
+
+    def returned(self) -> dict[str, tuple[Any, Any]]:
+        values = [a.outcome[1] if a.kind == RETURN else None for a in self.arms]
+        return {RETURN: (values[0], values[1])}
+
+    def names(self, live: frozenset[str] | None) -> dict[str, tuple[Any, Any]]:
+        first, second = (arm.names for arm in self.arms)
+        wanted = [n for n in {**first, **second} if live is None or n in live or n[0] == "$"]
+        return {n: (first.get(n, MISSING), second.get(n, MISSING)) for n in wanted}
+
+    def stop(self, kinds: list[str]) -> Any:
+        """Whether the loop around is left: never, always, or a flag."""
+        if kinds[0] == kinds[1] and STOP not in kinds:
+            return BREAK if kinds[0] == "break" else None
+        flags: list[Operand] = []
+        for arm in self.arms:
+            flags.append(arm.outcome[1] if arm.kind == STOP else arm.kind == "break")
+        return self.result(flags[0], flags[1], WEAK_BOOL)
+
+    # contents
+
+    def old_buffers(self) -> None:
+        """What was there before the branch holds what the arm left in it."""
+        start = self.start
+        for b in self.t.buffers():
+            if b.base is not None or not is_known(start, b):
+                continue
+            before = held(start.heap, b)
+            x, y = (arm.contents.get(b, before) for arm in self.arms)
+            b.content = before if x is before and y is before else self.either(x, y, b.type)
+
+    def either(self, x: Value, y: Value, kind: Type) -> Value:
+        return x if x is y else self.result(x, y, kind)
+
+    def result(self, x: Operand, y: Operand, kind: Type) -> Value:
+        """A result of the node: x from the first arm, y from the second."""
+        value = Value(kind, self.node, len(self.results))
+        self.pairs.append((x, y, kind))
+        self.results.append(value)
+        return value
+
+    def finish(self) -> None:
+        first, second = (arm.region for arm in self.arms)
+        first.yields = tuple(x for x, _, _ in self.pairs)
+        second.yields = tuple(y for _, y, _ in self.pairs)
+        self.node.outputs = tuple(self.results)
+        self.t.region.append(self.node)
+        for value, types in self.waiting:
+            loosen(self.t, value, types)
+
+    def wrapped(self, x: Any) -> Any:
+        """A joined scalar as the interpreter computes with it: a Python int is a symbol."""
+        if isinstance(x, Value):
+            return self.t.bound(x) if x.type == WEAK_INT else Scal(x)
+        if type(x) in (tuple, list):
+            return type(x)(map(self.wrapped, x))
+        return x
+
+    # values
+
+    def join(self, x: Any, y: Any, name: str) -> Any:
+        """One value for both arms, or a poisoned one."""
+        if x is y:
+            return x
+        if isinstance(x, Poison) or isinstance(y, Poison):
+            return x if isinstance(x, Poison) else y
+        if name == RESULT and (x is MISSING or y is MISSING):
+            return self.only_one(x, y)
+        if x is MISSING or y is MISSING:
+            return Poison(f"{name}, which is bound on one path only,")
+        if is_static(x) and is_static(y) and equal_constants(x, y):
+            return x
+        if isinstance(x, tuple) and isinstance(y, tuple) and len(x) == len(y):
+            return tuple(self.join(a, b, name) for a, b in zip(x, y))
+        if isinstance(x, Arr) and isinstance(y, Arr):
+            return self.arrays(x, y, name)
+        if is_scalar(x) and is_scalar(y):
+            return self.scalars(x, y, name)
+        return Poison(f"{name}, which is one of two things of different kinds,")
+
+    def arrays(self, x: Arr, y: Arr, name: str) -> Any:
+        known = self.objects.get((id(x), id(y)))
+        if known is None:
+            known = self.objects[id(x), id(y)] = self.one_array(x, y, name)
+        return known
+
+    def one_array(self, x: Arr, y: Arr, name: str) -> Any:
+        (a, path), (b, other) = place(x), place(y)
+        if a is b and path == other:
+            return x
+        if path != other or x.buffer.base is not None or x.dtype != y.dtype:
+            return Poison(f"{name}, which is one of two arrays,")
+        joined = self.one_buffer(a, b, is_whole(x))
+        if joined is None:
+            return Poison(f"{name}, which is one of two arrays,")
+        return Arr(joined, x.view)
+
+    def one_buffer(self, a: Buffer, b: Buffer, whole: bool) -> Buffer | None:
+        """The buffer that two buffers become, if nothing else tells them apart."""
+        if (a, b) in self.buffers:
+            return self.buffers[a, b]
+        made = None
+        if self.relation.only(a, b) and a not in self.pins and b not in self.pins:
+            kind = self.type_of_both(a.type, b.type, whole and (a, b) not in self.relation.partly)
+            if kind is not None:
+                first, second = self.arms
+                x, y = first.contents.get(a, a.content), second.contents.get(b, b.content)
+                made = self.t.buffer(self.result(x, y, kind))
+                made.contiguous = a.contiguous and b.contiguous
+        self.buffers[a, b] = made
+        return made
+
+    def type_of_both(self, a: Type, b: Type, whole: bool) -> Type | None:
+        """The type of an array that is one of two: sizes that differ become new symbols."""
+        if a.rank != b.rank or a.dtype != b.dtype:
+            return None
+        shape = []
+        for x, y in zip(map(self.t.assume.canon, a.shape), map(self.t.assume.canon, b.shape)):
+            if x == y or equal_in_this_call(self.t, x, y):
+                shape.append(x)
+            elif not whole:
+                return None
+            else:
+                key = (x, y)
+                if key not in self.sizes:
+                    self.sizes[key] = self.t.new_fresh()
+                shape.append(self.sizes[key])
+        return Type(a.dtype, tuple(shape))
+
+    def scalars(self, x: Any, y: Any, name: str) -> Any:
+        t = self.t
+        p, q = scalar_operand(t, x), scalar_operand(t, y)
+        kind = joined_type(type_of(p), type_of(q))
+        if kind is None:
+            return Poison(f"{name}, which is a {type_of(p)} or a {type_of(q)},")
+        types = (*possible(t, p), *possible(t, q))
+        first, second = self.arms
+        value = self.result(self.within(first, p, kind), self.within(second, q, kind), kind)
+        self.waiting.append((value, types))
+        return value
+
+    def within(self, arm: Arm, x: Operand, kind: Type) -> Operand:
+        """x in a joined type, converted inside its arm."""
+        outer, self.t.region = self.t.region, arm.region
+        mark = self.t.assume.enter()
+        try:
+            return fitted(self.t, x, kind)
+        finally:
+            self.t.region = outer
+            self.t.assume.leave(mark)
+
+    def only_one(self, x: Any, y: Any) -> Any:
+        """What `return` in a loop gave on one path; the other path never looks at it."""
+        value, at = (y, 1) if x is MISSING else (x, 0)
+        if is_scalar(value):
+            p = scalar_operand(self.t, value)
+            kind = type_of(p)
+            pair: list[Operand] = [blank(kind), blank(kind)]
+            pair[at] = p
+            made = self.result(pair[0], pair[1], kind)
+            self.waiting.append((made, possible(self.t, p)))
+            return made
+        if isinstance(value, tuple):
+            parts = [(p, MISSING) if at == 0 else (MISSING, p) for p in value]
+            return tuple(self.only_one(a, b) for a, b in parts)
+        return Poison("an array that is returned inside a loop")
+
+
+def has_poison(x: Any) -> bool:
+    return isinstance(x, Poison) or (type(x) is tuple and any(map(has_poison, x)))
+
+
+def equal_in_this_call(t: Tracer, x: Dim, y: Dim) -> bool:
+    """Whether two sizes are equal now and shall be so, under a guard."""
+    return t.assume.hint(x - y) == 0 and t.assume.equal(x, y) is True
+
+
+def blank(kind: Type) -> Operand:
+    """A number of a type that nothing looks at."""
+    number = kind.dtype.type(0)
+    return number.item() if kind.weak else number
+
+
+def is_scalar(x: Any) -> bool:
+    return isinstance(x, (Scal, Expr)) or is_number(x)
+
+
+def scalar_operand(t: Tracer, x: Any) -> Operand:
+    """A scalar as an operand of its own type; a Python bool stays weak."""
+    return x if isinstance(x, bool) else t.operand(x)
+
+
+def equal_constants(x: Any, y: Any) -> bool:
+    """Whether two known values are the same, signs of zeros and kinds of numbers included."""
+    if type(x) is not type(y):
+        return False
+    if isinstance(x, tuple):
+        return len(x) == len(y) and all(map(equal_constants, x, y))
+    if isinstance(x, (int, str, bytes, type(None), slice, np.dtype)):
+        return bool(x == y)
+    return is_number(x) and repr(x) == repr(y)

@@ -1,0 +1,369 @@
+"""Control flow: statement lists, `if`, `for`, `while`, and the ways to leave them.
+
+In: statements and the activation they stand in. Out: None when they end normally, else how they
+were left: ("return", value), ("break",), ("continue",), or ("stop", flag) where a value decides
+whether the loop around is left.
+
+Invariants: a list of statements is what is still to be done. An `if` that the call decides puts
+its arm in front of the rest. One that data decides becomes a branch; if an arm may leave, both arms
+take the rest with them, so that no flag is needed. A loop is written out only if it is short and
+its length is known; `return` in a loop that is captured becomes two hidden names that are looked
+at after it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tailorbird.capture.arith import condition
+from tailorbird.capture.attempt import Attempt
+from tailorbird.capture.branches import (
+    BREAK,
+    CONTINUE,
+    RESULT,
+    RETURN,
+    RETURNED,
+    branch,
+    select,
+)
+from tailorbird.capture.containers import LONGEST_STATIC, iterate
+from tailorbird.capture.evaluate import shown
+from tailorbird.capture.live import breaks, leaves_early, liveness, reads, returns
+from tailorbird.capture.loops import Site, captured_loop
+from tailorbird.capture.registry import STATEMENTS
+from tailorbird.capture.rounds import Rounds, rounds_of
+from tailorbird.capture.tracer import Tracer
+from tailorbird.capture.values import Frame, Poison, Scal, is_static
+from tailorbird.errors import Refused
+from tailorbird.ir.expr import Dim
+from tailorbird.ir.node import Operand, Value
+
+LONGEST_LITERAL = 8
+LARGEST_BODY = 60
+NEVER_RETRIED = frozenset(("budget", "numpy_raises"))
+
+
+@dataclass(frozen=True, eq=False)
+class Bind:
+    """In a list of statements: the next item of a loop that is written out."""
+
+    target: ast.expr
+    item: Any
+
+
+@dataclass(frozen=True, eq=False)
+class RoundEnd:
+    """Where `continue` goes in a loop that is written out."""
+
+
+@dataclass(frozen=True, eq=False)
+class LoopEnd:
+    """Where `break` goes in a loop that is written out, past its `else`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Leave:
+    """Leaves the loop around, or the function, with the value of a `return` in an inner loop."""
+
+
+def block(t: Tracer, statements: Sequence[ast.stmt], frame: Frame) -> Any:
+    """Executes statements; None, or how they were left."""
+    return _Block(t, frame).run(list(statements))
+
+
+class _Block:
+    """What is still to be done in one list of statements."""
+
+    def __init__(self, t: Tracer, frame: Frame) -> None:
+        self.t = t
+        self.frame = frame
+        self.live = liveness(frame.text.tree)
+
+    def run(self, todo: list[Any]) -> Any:
+        t = self.t
+        depth = len(t.stack)
+        while todo:
+            statement = todo.pop(0)
+            kind = type(statement)
+            if kind in _MARKS:
+                outcome = _MARKS[kind](self, statement)
+            else:
+                t.line = statement.lineno
+                self.frame.live = self.needed(statement)
+                outcome = self.statement(statement, todo)
+            if kind is not ast.For:
+                del t.stack[depth:]
+            else:
+                depth = len(t.stack)
+            if outcome is not None:
+                outcome = self.left(outcome, todo)
+            if outcome is not None:
+                return outcome
+        return None
+
+    def needed(self, statement: ast.stmt) -> frozenset[str] | None:
+        after = self.live.after.get(statement)
+        return None if after is None else after | reads(statement)
+
+    def left(self, outcome: Any, todo: list[Any]) -> Any:
+        """None if a loop that is written out in this list takes the outcome."""
+        mark = {BREAK: LoopEnd, CONTINUE: RoundEnd}.get(outcome[:1])
+        if mark is None:
+            return outcome
+        places = [k for k, s in enumerate(todo) if isinstance(s, mark)]
+        if not places:
+            return outcome
+        del todo[: places[0] + 1]
+        return None
+
+    def statement(self, statement: ast.stmt, todo: list[Any]) -> Any:
+        if isinstance(statement, ast.If):
+            return self.choice(statement, todo)
+        if isinstance(statement, ast.For):
+            return self.for_loop(statement, todo)
+        if isinstance(statement, ast.While):
+            return self.while_loop(statement, todo)
+        if isinstance(statement, ast.Return):
+            return self.result(statement)
+        if isinstance(statement, ast.Assert):
+            return self.assertion(statement)
+        execute = STATEMENTS.get(type(statement))
+        if execute is None:
+            self.t.refuse("unsupported_syntax", name=type(statement).__name__.lower())
+        return execute(self.t, statement, self.frame)
+
+    # if, assert, return
+
+    def condition(self, test: ast.expr) -> bool | Value:
+        t = self.t
+        found = condition(t, t.evaluate(test, self.frame), shown(test))
+        t.line = test.lineno
+        return found
+
+    def choice(self, s: ast.If, todo: list[Any]) -> Any:
+        test = self.condition(s.test)
+        if not isinstance(test, Value):
+            todo[:0] = s.body if test else s.orelse
+            return None
+        if not leaves_early(s.body) and not leaves_early(s.orelse):
+            live = self.live.after[s]
+            return self.split(test, list(s.body), list(s.orelse), live)
+        rest = list(todo)
+        todo.clear()
+        return self.split(test, [*s.body, *rest], [*s.orelse, *rest], self.frame.after)
+
+    def split(self, test: Value, then: list[Any], other: list[Any], live: frozenset[str]) -> Any:
+        t, frame = self.t, self.frame
+        return branch(
+            t,
+            frame,
+            test,
+            lambda: _Block(t, frame).run(list(then)),
+            lambda: _Block(t, frame).run(list(other)),
+            live,
+        )
+
+    def assertion(self, s: ast.Assert) -> Any:
+        test = self.condition(s.test)
+        if isinstance(test, Value):
+            self.t.check(test, "!=")
+        elif not test:
+            self.t.raises("AssertionError")
+        return None
+
+    def result(self, s: ast.Return) -> Any:
+        value = None if s.value is None else self.t.evaluate(s.value, self.frame)
+        if not self.frame.loops:
+            return (RETURN, value)
+        self.frame.names[RETURNED] = True
+        self.frame.names[RESULT] = value
+        return BREAK
+
+    # for
+
+    def for_loop(self, s: ast.For, todo: list[Any]) -> Any:
+        t = self.t
+        rounds = rounds_of(t, t.evaluate(s.iter, self.frame), shown(s.iter))
+        t.line = s.lineno
+        if rounds is None or self.is_short(rounds, s):
+            return self.written_out(s, todo)
+        before = Attempt(t)
+        rest = list(todo)
+        try:
+            return self.captured(Site(s, self.frame, rounds), todo)
+        except Refused as refused:
+            if refused.why.code in NEVER_RETRIED:
+                raise
+            before.abandon()
+            todo[:] = rest
+            try:
+                return self.written_out(s, todo)
+            except Refused as again:
+                raise (refused if again.why.code == "long_loop" else again) from None
+
+    def is_short(self, rounds: Rounds, s: ast.For) -> bool:
+        count = rounds.count(self.t)
+        if not isinstance(count, int) or count > LONGEST_LITERAL:
+            return False
+        return count <= 1 or sum(1 for b in s.body for _ in ast.walk(b)) <= LARGEST_BODY
+
+    def written_out(self, s: ast.For, todo: list[Any]) -> Any:
+        """The rounds one after another, in front of the rest."""
+        t = self.t
+        items = iterate(t, t.stack[-1], shown(s.iter))
+        if len(items) > LONGEST_STATIC:
+            t.refuse("long_loop", name=shown(s.iter), count=len(items), most=LONGEST_STATIC)
+        t.stack.append(items)
+        steps: list[Any] = []
+        for item in items:
+            steps += [Bind(s.target, item), *s.body, RoundEnd()]
+        todo[:0] = [*steps, *s.orelse, LoopEnd()]
+        return None
+
+    # loops that are captured
+
+    def is_counted(self, s: ast.While) -> bool:
+        """Whether the test of a `while` is of numbers that are known while capturing."""
+        if isinstance(s.test, ast.Constant):
+            return not (breaks(s.body) or returns(s))
+        found = [self.frame.names.get(name, 0) for name in reads(s.test)]
+        return all(map(is_static, found))
+
+    def while_loop(self, s: ast.While, todo: list[Any]) -> Any:
+        """Written out where the test is of known numbers alone; captured where it is not."""
+        if not self.is_counted(s):
+            before, rest = Attempt(self.t), list(todo)
+            try:
+                return self.captured(Site(s, self.frame, None), todo)
+            except Refused as refused:
+                if refused.why.code in NEVER_RETRIED:
+                    raise
+                first = refused
+            before.abandon()
+            todo[:] = rest
+            test = self.condition(s.test)
+            if isinstance(test, Value):
+                raise first
+            before.abandon()
+        for _ in range(LONGEST_STATIC):
+            test = self.condition(s.test)
+            if isinstance(test, Value):
+                self.t.refuse("data_dependent_loop", name=f"while {shown(s.test)}")
+            if not test:
+                todo[:0] = s.orelse
+                return None
+            if leaves_early(s.body):
+                todo[:0] = [*s.body, RoundEnd(), s, LoopEnd()]
+                return None
+            outcome = _Block(self.t, self.frame).run(list(s.body))
+            if outcome is not None:
+                return outcome
+        self.t.refuse("budget", name=f"while {shown(s.test)}")
+
+    def captured(self, site: Site, todo: list[Any]) -> Any:
+        """A `loop` or `while`, then its `else`, then what a `return` inside it asks for."""
+        s, names = site.statement, self.frame.names
+        if returns(s):
+            names[RETURNED] = False
+            names.pop(RESULT, None)
+        if s.orelse and breaks(s.body):
+            site.broke = f"$broke_{s.lineno}_{s.col_offset}"
+            names[site.broke] = False
+        captured_loop(self.t, site)
+        return self.after_loop(s, site.broke, todo)
+
+    def after_loop(self, s: Any, broke_name: str, todo: list[Any]) -> Any:
+        names = self.frame.names
+        rest: list[Any] = list(todo)
+        if broke_name:
+            broke = self.flag(names.pop(broke_name, False))
+            if broke is False:
+                rest = [*s.orelse, *rest]
+            elif isinstance(broke, Value) and not leaves_early(s.orelse):
+                self.split(broke, [], list(s.orelse), self.live.after[s])
+            elif isinstance(broke, Value):
+                todo.clear()
+                return self.split(broke, rest, [*s.orelse, *rest], self.frame.after)
+        else:
+            rest = [*s.orelse, *rest]
+        if not returns(s):
+            todo[:] = rest
+            return None
+        returned = self.flag(self.frame.names.get(RETURNED, False))
+        if isinstance(returned, Value):
+            todo.clear()
+            return self.split(returned, [Leave()], rest, self.frame.after)
+        todo[:] = [Leave()] if returned else rest
+        return None
+
+    def flag(self, x: Any) -> bool | Value:
+        if isinstance(x, Poison):
+            self.t.refuse("loop_shape", name=x.reason)
+        return x.value if isinstance(x, Scal) else bool(x)
+
+    # marks
+
+    def bind(self, mark: Bind) -> Any:
+        from tailorbird.capture.execute import bind
+
+        bind(self.t, mark.target, mark.item, self.frame)
+        return None
+
+    def leave(self, mark: Leave) -> Any:
+        """The value that `return` gave in a loop that was captured."""
+        if self.frame.loops:
+            return BREAK
+        value = self.frame.names.get(RESULT)
+        if isinstance(value, Poison):
+            self.t.refuse("loop_shape", name=value.reason)
+        self.frame.names.pop(RETURNED, None)
+        return (RETURN, value)
+
+    def nothing(self, mark: Any) -> Any:
+        return None
+
+
+_MARKS: dict[type, Any] = {
+    Bind: _Block.bind,
+    RoundEnd: _Block.nothing,
+    LoopEnd: _Block.nothing,
+    Leave: _Block.leave,
+}
+
+
+def run_round(t: Tracer, site: Site, rounds: Rounds | None, at: Dim) -> Any:
+    """One round of a loop that is captured: None, or how it was left."""
+    from tailorbird.capture.execute import bind
+
+    frame = site.frame
+    if rounds is not None:
+        bind(t, site.statement.target, rounds.item(t, t.assume.canon(at)), frame)
+    depth = len(t.stack)
+    outcome = block(t, site.statement.body, frame)
+    del t.stack[depth:]
+    frame.names = {n: x for n, x in frame.names.items() if n in site.live}
+    return None if outcome == CONTINUE else outcome
+
+
+def while_test(t: Tracer, site: Site) -> Operand:
+    """Whether a `while` goes on: it was not left, and its test holds."""
+    s, frame = site.statement, site.frame
+
+    def test() -> Operand:
+        t.line = s.lineno
+        return condition(t, t.evaluate(s.test, frame), shown(s.test))
+
+    goes_on = frame.names.get(site.goes_on, True)
+    if goes_on is True:
+        return test()
+    if goes_on is False:
+        return False
+    found = select(t, frame, goes_on.value, lambda: truth_value(test()), lambda: False)
+    return found.value if isinstance(found, Scal) else found
+
+
+def truth_value(x: Operand) -> Any:
+    return Scal(x) if isinstance(x, Value) else bool(x)
