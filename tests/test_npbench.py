@@ -171,6 +171,16 @@ def test_an_argument_that_comes_back_is_one():
     assert [x.tolist() for x in given.returned] == [(X + 1).tolist(), 5]
 
 
+def test_a_field_that_stays_as_it_is_counts_as_written():
+    given = answers.answers_of([X, Y], [X.copy(), Y], None, [0])
+    assert list(given.written) == [0]
+    assert answers.answers_of([X, Y], [X, Y + 1], None, [0]).written.keys() == {1}
+    names = ["a", "b"]
+    assert answers.compare(given, found(), [X, Y], names, ALLOWED).status == "right"
+    assert answers.compare_functional(given, found([X]), names, ALLOWED).status == "right"
+    assert answers.compare_functional(given, found([X + 1]), names, ALLOWED).status == "wrong"
+
+
 def test_nan_and_infinity_must_be_where_they_are():
     wanted = np.array([1.0, np.nan, np.inf])
     assert answers.largest_error(wanted, wanted) == 0

@@ -74,8 +74,12 @@ def flatten(result: Any) -> list[Any]:
     return [result]
 
 
-def answers_of(before: Sequence[Any], after: Sequence[Any], result: Any) -> Answers:
-    """What a call gave that had these arguments."""
+def answers_of(
+    before: Sequence[Any], after: Sequence[Any], result: Any, outputs: Sequence[int] = ()
+) -> Answers:
+    """What a call gave that had these arguments; `outputs` are those that count as written where
+    nothing changed and nothing came back, as with a stencil on a field that it leaves as it is.
+    """
     written = {
         at: np.array(new)
         for at, (old, new) in enumerate(zip(before, after))
@@ -85,6 +89,8 @@ def answers_of(before: Sequence[Any], after: Sequence[Any], result: Any) -> Answ
     values = [(x, _place(x)) for x in flatten(result)]
     handed_back = [arrays[place] for _, place in values if place in arrays]
     new = [np.array(x) for x, place in values if place not in arrays]
+    if not new and not handed_back and not written:
+        written = {at: np.array(after[at]) for at in outputs}
     return Answers(new, handed_back, written)
 
 
@@ -149,7 +155,7 @@ def compare_functional(
         else:
             verdict.right = False
             verdict.notes.append(f"{place} differs" if near else f"{place} is not returned")
-    verdict.right = verdict.right and matched > 0
+    verdict.right = verdict.right and (matched > 0 or not places)
     return verdict
 
 

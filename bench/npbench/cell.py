@@ -174,7 +174,8 @@ class Cell:
         if self.plain is None:
             self.plain = Caller(VERSIONS["numpy"](self.program, Asked())[0], self.before)
             given = self.plain.call()
-            self.wanted = answers.answers_of(self.before, self.plain.values, given)
+            outputs = self.program.output_places
+            self.wanted = answers.answers_of(self.before, self.plain.values, given, outputs)
         names, allowed = self.program.argument_names, self.program.tolerance
         if functional:
             return answers.compare_functional(self.wanted, found, names, allowed), found

@@ -55,6 +55,12 @@ class Program:
         """In the order of the call."""
         return list(self.info["input_args"])
 
+    @property
+    def output_places(self) -> list[int]:
+        """Which arguments the suite takes for outputs."""
+        listed = set(self.info.get("output_args", [])) & set(self.info.get("array_args", []))
+        return [at for at, name in enumerate(self.argument_names) if name in listed]
+
     def path(self, ending: str) -> Path:
         """The file of one peer's version, which need not exist."""
         parts = Path(*PACKAGE.split("."), self.info["relative_path"])
