@@ -5,7 +5,7 @@ of an earlier run.
 
 Invariants:
 - A row is kept as soon as its cell has ended. It is used again only while what it depends on is the
-  same: the state of the suite and of the peer, the threads and seconds asked for (`_stamp`).
+  same: the suite, the peer, the code that measures, the threads and seconds asked for (`_stamp`).
 - A cell that takes too long is killed with all that it started; its last version is a time-out, and
   the versions it finished count.
 - No path of this machine gets into a row.
@@ -36,6 +36,7 @@ from bench.npbench.versions import PACKAGES
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDERS = re.compile(r"(?<![\w.])/(?:[\w.+@-]+/)+")
 OWN = "tailorbird"
+MEASURING = ("cell.py", "answers.py", "versions.py", "checkout.py")
 LONGEST_REASON = 240
 Say = Callable[[str], None]
 Row = dict[str, Any]
@@ -206,14 +207,16 @@ def _read(path: Path) -> dict[tuple[str, str], list[Row]]:
 def _stamp(plan: Plan, suite: str, peer: str) -> str:
     """What a cell depends on; Tailorbird by its source."""
     if peer not in plan.stamps:
-        plan.stamps[peer] = _own_digest() if peer == OWN else version_of(peer)
-    words = [suite, plan.stamps[peer], version_of("numpy"), f"{plan.threads} {plan.seconds:g}"]
+        plan.stamps[peer] = _digest(ROOT / OWN, "**/*.py") if peer == OWN else version_of(peer)
+    plan.stamps.setdefault("", _digest(ROOT / "bench" / "npbench", *MEASURING))
+    words = [suite, plan.stamps[""], plan.stamps[peer], version_of("numpy")]
+    words += [f"{plan.threads} {plan.seconds:g}"]
     return " ".join([*words, *(["all"] if plan.all_variants else [])])
 
 
-def _own_digest() -> str:
+def _digest(folder: Path, *patterns: str) -> str:
     digest = hashlib.sha256()
-    for path in sorted((ROOT / OWN).rglob("*.py")):
+    for path in sorted(found for pattern in patterns for found in folder.glob(pattern)):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
 
