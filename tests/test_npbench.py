@@ -119,6 +119,15 @@ def test_what_is_written_is_set_back(checkout, tmp_path):
     assert own["scale"]["max_error"] <= 1e-15
 
 
+def test_threads_are_limited_before_numpy_is_imported(checkout, tmp_path):
+    alone = "assert len(os.listdir('/proc/self/task')) == 1"
+    source = f"import os\n\ndef kernel(n, x, y):\n    y[0] = 5\n    {alone}\n"
+    add_program(checkout, "threads", source, ["n", "x", "y"], ["y"])
+    program = find_program(checkout, "threads")
+    row = runner.run(plan(checkout, tmp_path, ["numpy"], programs=[program]), say=len)[0]
+    assert row["status"] == "right", row
+
+
 def test_programs_by_either_name(checkout):
     assert [p.name for p in choose(checkout, ["wal"])] == ["walk"]
     with pytest.raises(SystemExit, match="nonsense"):

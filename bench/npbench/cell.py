@@ -4,6 +4,8 @@ In: `python -m bench.npbench.cell JOB`, where JOB is a `Job` as JSON. Out: JSON 
 file, for every version a line when it starts and one with what was found.
 
 Invariants:
+- Thread counts are in the environment from the start: NumPy's BLAS reads them when it is imported,
+  and more threads than cores spin against each other.
 - The peer's first call comes before anything else; NumPy's answers, in the same process, after it.
 - A sample is as many calls as last `SAMPLE` seconds, each timed alone, with the arguments that are
   written set back in between; what reading the clock costs is taken off.
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -262,11 +265,10 @@ def _clock_cost(tick: Callable[[], int]) -> float:
 
 def main(text: str) -> None:
     """Measure a job."""
-    from bench import timing
-    from bench.npbench import versions
-
     job = Job(**json.loads(text))
-    versions.limit_threads(job.threads)
+    assert os.environ["OMP_NUM_THREADS"] == str(job.threads), "read when NumPy is imported"
+    from bench import timing
+
     timing.pin(job.threads)
     Cell(job).run()
 

@@ -49,7 +49,7 @@ def _panel(axis: Any, preset: str, results: dict[str, Any]) -> None:
             if is_right(entry["peers"].get(name, {}))
         ]
         own = name == OWN
-        label = f"{name}: {mean['geomean']:.2f}x, {mean['right']} of {mean['programs']}"
+        label = f"{name}: {mean['geomean']:.2f}x, {mean['right']} of {mean['programs']} right"
         axis.plot(
             *zip(*points),
             MARKS.get(name, "x"),
@@ -67,4 +67,4 @@ def _panel(axis: Any, preset: str, results: dict[str, Any]) -> None:
     axis.grid(alpha=0.3)
     axis.set_xlabel("times as fast as NumPy")
     axis.set_title(f"preset {preset}")
-    axis.legend(fontsize=8, loc="lower right", title="geomean, right answers")
+    axis.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.05), ncols=2)

@@ -28,6 +28,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from bench import peers
 from bench.npbench import pythran_
 from bench.npbench.cell import Job, command
 from bench.npbench.checkout import Program, commit_of
@@ -98,10 +99,10 @@ def run(plan: Plan, say: Say = print) -> list[Row]:
     return found
 
 
-def missing(peers: list[str]) -> dict[str, str]:
+def missing(names: list[str]) -> dict[str, str]:
     """The peers that are not installed, and the reason."""
     found = {}
-    for peer in peers:
+    for peer in names:
         if peer == "pythran" and pythran_.available():
             found[peer] = pythran_.available()
         elif peer != OWN and not version_of(peer):
@@ -128,7 +129,9 @@ def _measure(plan: Plan, program: Program, job: Job) -> list[Row]:
             return [_scrubbed({**fixed, **row}, plan)]
         job = replace(job, library=made["library"])
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "TAILOR_CACHE_DIR": str(Path(folder) / "objects")}
+        environment = {**os.environ, **peers.environment(plan.threads)}
+        environment["TAILOR_CACHE_DIR"] = str(Path(folder) / "objects")
+        environment["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
         for name in ("TAILOR_BACKGROUND", "PYTHONDONTWRITEBYTECODE"):
             environment.pop(name, None)
         environment["PYTHONPATH"] = os.pathsep.join(

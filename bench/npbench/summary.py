@@ -37,7 +37,8 @@ def _entry(program: str, preset: str, rows: list[Row]) -> Row:
     entry: Row = {"program": program, "preset": preset, "numpy_ms": plain.get("median_ms")}
     entry["peers"] = {name: row for name, row in peers.items() if name != "numpy"}
     speeds = {n: speedup(row) for n, row in entry["peers"].items() if n != OWN and is_right(row)}
-    entry["best_peer"] = max(speeds, key=lambda name: speeds[name]) if speeds else None
+    speeds["numpy"] = 1.0
+    entry["best_peer"] = max(speeds, key=lambda name: speeds[name])
     if own is not None:
         entry["own"] = {name: value for name, value in own.items() if name not in KEPT}
         for name in ("program", "preset", "peer", "p10_ms", "load_ms"):
@@ -45,8 +46,8 @@ def _entry(program: str, preset: str, rows: list[Row]) -> Row:
         # Time over the best time there is, of peers and of plain NumPy; 1 and less is the best.
         mine = measured_speedup(entry["peers"][OWN])
         partly = [row["speedup"] for row in rows if row["status"] == "partial"]
-        entry["over_best"] = max([1.0, *speeds.values()]) / mine
-        entry["over_best_partly"] = max([1.0, *speeds.values(), *partly]) / mine
+        entry["over_best"] = max(speeds.values()) / mine
+        entry["over_best_partly"] = max([*speeds.values(), *partly]) / mine
     return entry
 
 
@@ -138,7 +139,7 @@ def _cells(entry: Row, peers: dict[str, Row], others: list[str]) -> list[str]:
     tier += f", {own['opaque_calls']} calls left to Python" if own.get("opaque_calls") else ""
     first = _number(ours.get("first_ms"))
     plain = _number(entry["numpy_ms"])
-    return [entry["program"], plain, *shown, entry["best_peer"] or "", against, first, tier]
+    return [entry["program"], plain, *shown, entry["best_peer"], against, first, tier]
 
 
 def _ratio(row: Row) -> str:

@@ -14,7 +14,6 @@ Invariants:
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,11 +145,3 @@ VERSIONS: dict[str, Callable[[Program, Asked], list[Version]]] = {
 }
 PACKAGES = {"torch.compile": "torch"}
 DEFAULT = ("numpy", "tailorbird", "numba", "jax", "pythran")
-
-
-def limit_threads(threads: int) -> None:
-    """Set what the peers read from the environment; before any of them is imported."""
-    from bench import peers
-
-    peers.configure(threads)
-    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
