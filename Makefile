@@ -9,7 +9,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-SOURCES := tailorbird tests bench tools
+SOURCES := tailorbird tests bench tools examples
 
 .PHONY: run test lint lines tests bench peers clean
 

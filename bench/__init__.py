@@ -9,6 +9,8 @@ peer's version of a function is written as its users would write it; answers are
 anything is timed; a peer that is not installed is named, not skipped in silence. Nothing here runs
 as a test.
 
+The programs of NPBench, with the peers' own versions of them, are a command of their own: npbench/.
+
 Start reading at `suites/chain.py`, then `race.py` (one case), `timing.py` (the clock), `peers.py`
 and `versions/` (who is compared), `targets.py` (the figures that are asked for).
 """

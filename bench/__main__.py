@@ -1,5 +1,7 @@
 """`python -m bench SUITE... [--threads N] [--peers a,b] [--seconds S] [--quick]`.
 
+`python -m bench npbench --checkout PATH` is a command of its own: see bench/npbench.
+
 In: the command line. Out: bench/results/SUITE.json (SUITE-2threads.json for two threads) and the
 figures that hold or fall short on the console; the exit status is 0 even where a figure falls
 short, since a benchmark is a measurement and not a test.
@@ -11,6 +13,7 @@ import argparse
 import importlib
 import json
 import platform
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -34,6 +37,11 @@ def parse(words: list[str] | None) -> argparse.Namespace:
 
 def main(words: list[str] | None = None) -> int:
     """Run the suites that were asked for."""
+    words = sys.argv[1:] if words is None else words
+    if words[:1] == ["npbench"]:
+        from bench.npbench.command import main as npbench
+
+        return npbench(words[1:])
     asked = parse(words)
     suites = SUITES if "all" in asked.suites else asked.suites
     # Peers read thread counts when they are imported, so this comes before everything else.

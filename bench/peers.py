@@ -46,13 +46,19 @@ class Peer:
         return None if version is None else self.prepare(version, arguments)
 
 
-def configure(threads: int) -> None:
-    """Set what the peers read from the environment when they are imported."""
-    for name in THREAD_VARIABLES:
-        os.environ[name] = str(threads)
+def environment(threads: int) -> dict[str, str]:
+    """What the peers read from the environment when they are imported."""
     parallel = "true" if threads > 1 else "false"
-    os.environ["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={parallel}"
-    os.environ["JAX_PLATFORMS"] = "cpu"
+    return {
+        **dict.fromkeys(THREAD_VARIABLES, str(threads)),
+        "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen={parallel}",
+        "JAX_PLATFORMS": "cpu",
+    }
+
+
+def configure(threads: int) -> None:
+    """Set that for this process."""
+    os.environ.update(environment(threads))
 
 
 def load(names: list[str], threads: int) -> tuple[list[Peer], dict[str, str]]:

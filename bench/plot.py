@@ -50,7 +50,7 @@ def draw_race(results: dict[str, Any], path: Path) -> None:
         _curves(axis, cases)
         axis.set_title(title)
     axes[0][0].legend(fontsize=8)
-    _finish(figure, results, path)
+    finish(figure, results, path)
 
 
 def _curves(axis: Any, cases: list[dict[str, Any]]) -> None:
@@ -104,10 +104,10 @@ def _bars(
     axis.margins(x=0.15)
     axis.invert_yaxis()
     axis.set_xlabel(label)
-    _finish(figure, results, path)
+    finish(figure, results, path)
 
 
-def _finish(figure: Any, results: dict[str, Any], path: Path) -> None:
+def finish(figure: Any, results: dict[str, Any], path: Path) -> None:
     """Title with machine and conditions, then the file."""
     import matplotlib.pyplot as plt
 
@@ -119,12 +119,20 @@ def _finish(figure: Any, results: dict[str, Any], path: Path) -> None:
     plt.close(figure)
 
 
+def draw_programs(results: dict[str, Any], path: Path) -> None:
+    """The programs of a whole suite."""
+    from bench.npbench.plot import draw
+
+    draw(results, path)
+
+
 DRAWERS: dict[str, Callable[[dict[str, Any], Path], None]] = {
     "overhead": draw_race,
     "chain": draw_race,
     "reductions": draw_race,
     "cold": draw_cold,
     "memory": draw_memory,
+    "npbench": draw_programs,
 }
 
 if __name__ == "__main__":

@@ -35,6 +35,11 @@ def at_most(what: str, measured: float, limit: float) -> Row:
     return {"what": what, "limit": limit, "measured": measured, "holds": measured <= limit}
 
 
+def at_least(what: str, measured: float, limit: float) -> Row:
+    """A row that holds when the measurement is not below the limit."""
+    return {"what": what, "limit": limit, "measured": measured, "holds": measured >= limit}
+
+
 def _medians(case: Row) -> dict[str, float]:
     """Median times of the peers of one case whose answers agree."""
     return {label: row["median"] for label, row in case["times"].items() if row["agrees"]}

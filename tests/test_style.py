@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("tailorbird", "bench", "tools", "tests")
+FOLDERS = ("tailorbird", "bench", "tools", "tests", "examples")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 LIBRARY = [path for path in FILES if path.relative_to(ROOT).parts[0] != "tests"]
 
@@ -52,7 +52,7 @@ def test_functions_can_be_seen_whole(path):
             assert lines <= LONGEST_FUNCTION, f"{node.name} at line {node.lineno}: {lines} lines"
 
 
-@pytest.mark.parametrize("folder", ("tailorbird", "bench"))
+@pytest.mark.parametrize("folder", ("tailorbird", "bench", "examples"))
 def test_every_folder_opens_with_a_docstring(folder):
     for path in (ROOT / folder).rglob("*.py"):
         assert (path.parent / "__init__.py").exists(), f"{name_of(path.parent)} has no __init__.py"

@@ -14,7 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("tailorbird", "tests", "bench", "tools")
+FOLDERS = ("tailorbird", "tests", "bench", "tools", "examples")
 SKIPPED = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
 SKIPPED |= {tokenize.ENCODING, tokenize.ENDMARKER}
 

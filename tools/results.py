@@ -35,6 +35,22 @@ def race_table(suites: list[dict[str, Any]]) -> list[str]:
     return lines if len(lines) > 2 else []
 
 
+def suite_table(suite: dict[str, Any]) -> list[str]:
+    """The programs of NPBench together: times as fast as NumPy, by preset and peer."""
+    names = list(dict.fromkeys(name for peers in suite["means"].values() for name in peers))
+    lines = [f"| NPBench, geomean over NumPy (right answers) | {' | '.join(names)} |"]
+    lines.append("|---|" + "--:|" * len(names))
+    for preset, peers in suite["means"].items():
+        count = max(mean["programs"] for mean in peers.values())
+        cells = [_mean(peers[name]) if name in peers else "" for name in names]
+        lines.append(f"| {count} programs at {preset} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def _mean(mean: dict[str, Any]) -> str:
+    return f"{mean['geomean']:.3g}x ({mean['right']})"
+
+
 def figures(suites: list[dict[str, Any]]) -> list[str]:
     """How many of the figures asked for hold, and those that do not."""
     lines = []
@@ -64,7 +80,8 @@ def main() -> None:
     suites = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
     alone = [suite for suite in suites if suite["threads"] == 1]
     races = [suite for suite in alone if suite["suite"] in SHOWN]
-    lines = [*race_table(races), "", *figures(alone)] if alone else []
+    whole = [line for suite in alone if "means" in suite for line in suite_table(suite)]
+    lines = [*race_table(races), "", *whole, *figures(alone)] if alone else []
     text = "\n".join(lines) + "\n" if lines else ""
     readme = ROOT / "README.md"
     readme.write_text(BLOCK.sub(lambda match: match[1] + text + match[2], readme.read_text()))
