@@ -372,3 +372,20 @@ def test_a_refusal_that_passes_is_tried_again():
         answers(tailored, X, X)
     assert answers(tailored, X, X)
     assert tailored.explain(X, X).tier == "native, generic code"
+
+
+def picked_twice(x, y):
+    return x[x > 0.0] + y[y > 0.0]
+
+
+def test_code_that_keeps_leaving_half_way_loses_the_race():
+    """The two lengths agree in the first calls; later one of them is 1, which NumPy repeats."""
+    x = np.linspace(-1.0, 1.0, 200_000)
+    tailored = tb.tailor(picked_twice, background=False)
+    for _ in range(20):
+        is_same(tailored(x, x), picked_twice(x, x))
+    y = np.where(x == x.max(), x, -1.0)
+    for _ in range(40):
+        is_same(tailored(x, y), picked_twice(x, y))
+    (variant,) = tailored.variants
+    assert [heat.winner for heat in variant.heats.values()] == [PLAIN]

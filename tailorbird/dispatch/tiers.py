@@ -183,7 +183,10 @@ class Tiers:
             result = built.forced(*call.values)
             if result is MISS:
                 built.variant.misses += 1
-                return MISS
+                found = built.finder(*call.values)
+                if found is None or built.variant.misfit(found):
+                    return MISS
+                return self.left_half_way(built.variant, size, heat, call, start)
             self.in_a_row = 0
         else:
             result = self.function(*call.args, **call.kwargs)
@@ -191,6 +194,21 @@ class Tiers:
         if heat.note(runner, seconds + (call.binding if runner == NATIVE else 0.0)):
             self.settle(built.variant, size, heat)
         return result
+
+    def left_half_way(
+        self, variant: Variant, size: int, heat: Heat, call: Call, start: float
+    ) -> Any:
+        """Native code found out while it ran that plain Python has to: that time counts as its own,
+        so that where it happens often the plain function wins.
+        """
+        if heat.winner:
+            heat.reopen()
+            variant.settle(size, "", NEVER)
+        try:
+            return self.function(*call.args, **call.kwargs)
+        finally:
+            if heat.note(NATIVE, time.perf_counter() - start + call.binding):
+                self.settle(variant, size, heat)
 
     def settle(self, variant: Variant, size: int, heat: Heat) -> None:
         """Tells native code who answers, and others when it is not native code."""
