@@ -17,10 +17,10 @@ import numpy as np
 
 from tailorbird.capture.build import arange
 from tailorbird.capture.elementwise import map_value
-from tailorbird.capture.tracer import Shape, Tracer, size_of
+from tailorbird.capture.tracer import Shape, Tracer
 from tailorbird.capture.values import Arr
 from tailorbird.capture.views import as_arr, broadcast_view, drop_axes, permute
-from tailorbird.ir.expr import Dim, Expr, Sym, evaluate
+from tailorbird.ir.expr import Dim, Expr, Sym, evaluate, product
 from tailorbird.ir.node import Operand, Value, View, operand_key, type_of
 from tailorbird.ir.ops import OPS
 from tailorbird.ir.types import INT, Type
@@ -46,11 +46,11 @@ def size_of_mask(t: Tracer, mask: Value) -> Expr:
     (sym,) = size.symbols()
     t.mask_sizes.setdefault(t.region, []).append((mask, size))
     t.masks[sym] = mask
-    t.assume.learn(size_of(map(t.assume.canon, mask.type.shape)) - size)
+    t.assume.learn(product(map(t.assume.canon, mask.type.shape)) - size)
     return size
 
 
-def alike(t: Tracer, a: Any, b: Any) -> bool:
+def alike(t: Tracer, a: Any, b: Any, seen: set[tuple[Any, Any]] | None = None) -> bool:
     """Whether two operands are made in the same way of the same parts. Sizes that became equal
     after a node was made leave two nodes of one meaning.
     """
@@ -58,11 +58,15 @@ def alike(t: Tracer, a: Any, b: Any) -> bool:
         return operand_key(_canonical(t, a)) == operand_key(_canonical(t, b))
     if a is b or a.node is None or b.node is None or a.node.op != b.node.op:
         return a is b
+    seen = set() if seen is None else seen
+    if (a, b) in seen:  # had they differed, the walk would have ended
+        return True
+    seen.add((a, b))
     if OPS[a.node.op].kind in ("region", "effect") or len(a.node.inputs) != len(b.node.inputs):
         return False
     if _canonical(t, tuple(a.node.attrs.items())) != _canonical(t, tuple(b.node.attrs.items())):
         return False
-    return all(alike(t, x, y) for x, y in zip(a.node.inputs, b.node.inputs))
+    return all(alike(t, x, y, seen) for x, y in zip(a.node.inputs, b.node.inputs))
 
 
 def _canonical(t: Tracer, x: Any) -> Any:

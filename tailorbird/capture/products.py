@@ -15,7 +15,7 @@ import numpy as np
 from tailorbird.capture.assign import store_out
 from tailorbird.capture.elementwise import elementwise
 from tailorbird.capture.registry import METHODS, handles
-from tailorbird.capture.tracer import Tracer, size_of
+from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, Unhandled
 from tailorbird.capture.views import (
     as_arr,
@@ -25,7 +25,7 @@ from tailorbird.capture.views import (
     permute,
     reshape,
 )
-from tailorbird.ir.expr import Dim
+from tailorbird.ir.expr import Dim, product
 
 
 def matmul(t: Tracer, a: Any, b: Any, out: Any = None) -> Any:
@@ -99,9 +99,9 @@ def _tensordot(t: Tracer, a: Any, b: Any, axes: Any = 2) -> Any:
     rows = [k for k in range(x.ndim) if k not in left]
     columns = [k for k in range(y.ndim) if k not in right]
     shape = tuple(x.shape[k] for k in rows) + tuple(y.shape[k] for k in columns)
-    depth = size_of(t.shape_of(x)[k] for k in left)
-    height = size_of(t.shape_of(x)[k] for k in rows)
-    width = size_of(t.shape_of(y)[k] for k in columns)
+    depth = product(t.shape_of(x)[k] for k in left)
+    height = product(t.shape_of(x)[k] for k in rows)
+    width = product(t.shape_of(y)[k] for k in columns)
     flat_x = reshape(t, permute(t, x, [*rows, *left]), (height, depth))
     flat_y = reshape(t, permute(t, y, [*right, *columns]), (depth, width))
     return reshape(t, _dot(t, flat_x, flat_y), shape) if shape else _scalar(t, flat_x, flat_y)

@@ -240,7 +240,8 @@ def accumulate_at(t: Tracer, name: str, args: tuple[Any, ...]) -> None:
     a, key, b = args
     value = strong(t, t.operand(b)) if a.dtype.kind == "b" else t.operand(b)
     found = promoted(t, name, (Type(a.dtype), type_of(value)))[1]
-    if found != a.dtype or a.dtype.kind == "b":
+    ordered = name in ("maximum", "minimum") and a.dtype.kind == "c"
+    if found != a.dtype or a.dtype.kind == "b" or ordered:
         t.refuse("unsupported_call", name=f"np.{name}.at of {a.dtype} and {type_of(value)}")
     key = key if isinstance(key, tuple) else (key,)
     chosen = select(t, a, key)

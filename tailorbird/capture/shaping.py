@@ -13,7 +13,7 @@ import numpy as np
 from tailorbird.capture.build import filled, shape_from
 from tailorbird.capture.elementwise import elementwise
 from tailorbird.capture.registry import attribute, handles
-from tailorbird.capture.tracer import Tracer, size_of
+from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, Scal, Unhandled
 from tailorbird.capture.views import (
     as_arr,
@@ -28,7 +28,7 @@ from tailorbird.capture.views import (
     permute,
     reshape,
 )
-from tailorbird.ir.expr import Dim
+from tailorbird.ir.expr import Dim, product
 from tailorbird.ir.node import View
 from tailorbird.ir.types import Type
 
@@ -47,7 +47,7 @@ def _ndim(t: Tracer, x: Any) -> int:
 
 @attribute("size")
 def _size(t: Tracer, x: Any) -> Dim:
-    return t.assume.canon(size_of(x.shape))
+    return t.assume.canon(product(x.shape))
 
 
 @attribute("dtype")
@@ -153,7 +153,7 @@ def _ravel(t: Tracer, a: Any, order: Any = "C") -> Any:
     if order != "C":
         t.refuse("unsupported_call", name=f"ravel with order={order!r}")
     x = as_arr(t, a)
-    return maybe_copied(t, x, (t.assume.canon(size_of(x.shape)),))
+    return maybe_copied(t, x, (t.assume.canon(product(x.shape)),))
 
 
 @handles(method="flatten")

@@ -25,7 +25,7 @@ from tailorbird.capture.registry import EXPRESSIONS
 from tailorbird.capture.source import Source
 from tailorbird.capture.values import Arr, Buffer, Frame, Scal, is_static
 from tailorbird.errors import Refused
-from tailorbird.ir.expr import Dim, Expr, Sym, divide_exactly, product, symbol
+from tailorbird.ir.expr import Dim, Expr, Sym, divide_exactly, symbol
 from tailorbird.ir.node import Node, Operand, Region, Value, View, type_of
 from tailorbird.ir.shapes import infer
 from tailorbird.ir.types import SUPPORTED, Type
@@ -373,9 +373,9 @@ class Tracer:
         difference = self.assume.canon(x - least)
         answer = self.assume.holds(difference)
         if answer is None:
-            from tailorbird.capture.masks import decided
+            from tailorbird.capture import masks
 
-            answer = decided(self, difference)
+            answer = masks.decided(self, difference)
         if answer is None:
             assert isinstance(difference, Expr)
             self.check(difference, ">=")
@@ -494,8 +494,3 @@ def exact(value: Operand) -> Dim | None:
 def _counts(value: Value) -> bool:
     """Whether a value is the result of an op that gives no negative numbers."""
     return value.node is not None and value.node.op in ("argmin", "argmax", "count_nonzero")
-
-
-def size_of(shape: Iterable[Dim]) -> Dim:
-    """The number of elements."""
-    return product(shape)

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from tailorbird.capture.tracer import Shape, Tracer, size_of
+from tailorbird.capture.tracer import Shape, Tracer
 from tailorbird.capture.values import Arr, Scal
-from tailorbird.ir.expr import Dim, Expr, apply
+from tailorbird.ir.expr import Dim, Expr, apply, product
 from tailorbird.ir.node import View
 
 Axis = tuple[Dim, Dim, int | None]
@@ -307,11 +307,11 @@ def full_shape(t: Tracer, old: Shape, wanted: Any) -> Shape:
     unknown = [k for k, d in enumerate(dims) if _is_minus_one(t, d)]
     if len(unknown) > 1:
         t.raises("ValueError: can only specify one unknown dimension")
-    total = size_of(old)
+    total = product(old)
     if unknown:
-        rest = size_of(d for k, d in enumerate(dims) if k != unknown[0])
+        rest = product(d for k, d in enumerate(dims) if k != unknown[0])
         dims[unknown[0]] = _missing_size(t, total, rest)
-    elif not t.same(total, size_of(dims)):
+    elif not t.same(total, product(dims)):
         t.raises("ValueError: cannot reshape array")
     return tuple(map(t.assume.canon, dims))
 

@@ -1,9 +1,8 @@
 """A pack: what a mask picks, stored one after another.
 
 With AVX-512 a vector of elements is compressed in a register and stored under a mask of as many
-lanes as were picked; a vector from which nothing is picked is not even loaded. Without it, every
-element is stored where the next picked one goes, and the place moves on by the mask: no branch
-depends on the data.
+lanes as were picked. Without it, every lane is stored where the next picked one goes, and what was
+not picked is overwritten. A vector from which nothing is picked is not even loaded.
 """
 
 from __future__ import annotations
@@ -44,24 +43,38 @@ class PackEmitter(NestEmitter):
         mask = stores[0].mask
         assert mask is not None
         kept = self.widened(mask, 0, "b1", self.s.width)
-        if self.s.width == 1:
-            self.pack_one(stores, kept)
-        else:
-            self.pack_lanes(stores, kept)
+        self.pack_lanes(stores, kept)
 
-    def pack_one(self, stores: list[Store], kept: str) -> None:
-        """One element; past the last place there is nothing left to pick."""
-        b = self.b
-        at = b.here(f"load i64, ptr {self.place}")
-        with b.when(b.here(f"icmp slt i64 {at}, {self.total}")):
-            memo, self.memo = self.memo, {}
-            for store in stores:
-                values = [self.widened(x, 0, x.ty, 1) for x in store.value]
-                where = self.memory.place(store.buffer, store.at, 0, [(at, 1, 1)], None)
-                self.memory.store(store.buffer, where, values, 1)
-            self.memo = memo
-            step = b.here(f"zext i1 {kept} to i64")
-            b.do(f"store i64 {b.here(f'add nsw i64 {at}, {step}')}, ptr {self.place}")
+    def store_each(self, stores: list[Store], values: list[list[str]], bits: str, at: str) -> None:
+        """Without AVX-512, lane by lane. While there is room for all lanes each is stored where
+        the next picked one goes; at the end of the memory only those that are picked.
+        """
+        b, w = self.b, self.s.width
+        places = []
+        for k in range(w):
+            below = b.here(f"and i{w} {bits}, {(1 << k) - 1}")
+            count = b.here(b.intrinsic(f"llvm.ctpop.i{w}", f"i{w}", (f"i{w}", below)))
+            places.append(b.here(f"add nsw i64 {at}, {b.here(f'zext i{w} {count} to i64')}"))
+        last = b.here(f"add nsw i64 {at}, {w}")
+        roomy = b.here(f"icmp sle i64 {last}, {self.total}")
+        with b.when(roomy):
+            for k in range(w):
+                self.store_lane(stores, values, k, places[k])
+        with b.when(b.here(f"xor i1 {roomy}, true")):
+            for k in range(w):
+                bit = b.here(f"and i{w} {bits}, {1 << k}")
+                with b.when(b.here(f"icmp ne i{w} {bit}, 0")):
+                    self.store_lane(stores, values, k, places[k])
+
+    def store_lane(self, stores: list[Store], values: list[list[str]], lane: int, at: str) -> None:
+        b, w = self.b, self.s.width
+        for store, parts in zip(stores, values, strict=True):
+            ty = PART.get(store.buffer.ty, store.buffer.ty)
+            one = [
+                b.here(f"extractelement <{w} x {LLVM_TYPES[ty]}> {x}, i64 {lane}") for x in parts
+            ]
+            where = self.memory.place(store.buffer, store.at, 0, [(at, 1, 1)], None)
+            self.memory.store(store.buffer, where, one, 1)
 
     def pack_lanes(self, stores: list[Store], kept: str) -> None:
         b, w = self.b, self.s.width
@@ -74,9 +87,12 @@ class PackEmitter(NestEmitter):
             wide = b.here(f"zext i{w} {bits} to i64")
             picked = b.here(b.intrinsic("llvm.ctpop.i64", "i64", ("i64", wide)))
             at = b.here(f"load i64, ptr {self.place}")
-            for store in stores:
-                values = [self.widened(x, 0, x.ty, w) for x in store.value]
-                self.store_picked(store, values, kept, picked, at)
+            values = [[self.widened(x, 0, x.ty, w) for x in store.value] for store in stores]
+            if b.avx512:
+                for store, parts in zip(stores, values, strict=True):
+                    self.store_picked(store, parts, kept, picked, at)
+            else:
+                self.store_each(stores, values, bits, at)
             b.do(f"store i64 {b.here(f'add nsw i64 {at}, {picked}')}, ptr {self.place}")
             self.memo = memo
 

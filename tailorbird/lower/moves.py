@@ -89,12 +89,9 @@ def _accumulated(op: str, old: Parts, new: Parts, ty: str) -> Parts:
 
 
 def schedule_pack(nest: Nest, width_bytes: int, cost: int, widest: int) -> Nest:
-    """Lanes follow the innermost axis; without AVX-512 one element is stored after another."""
-    if width_bytes < 64:
-        nest.schedule = Schedule(cost=cost)
-        return nest
+    """Lanes follow the innermost axis: a register of them, or eight without AVX-512."""
     sizes = [SIZES[store.buffer.ty] for store in nest.stages[0].stores]
-    width = width_bytes // max(4, widest, *sizes)
+    width = width_bytes // max(4, widest, *sizes) if width_bytes == 64 else 8
     nest.schedule = Schedule(nest.inner[-1].name, width, 1, cost)
     return nest
 
