@@ -213,6 +213,8 @@ INTERRUPT = """
     import numpy as np
     import tailorbird as tb
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+
     def slow(x):
         for _ in range(40):
             x = np.sin(np.tan(np.sin(x))) + np.linalg.norm(x)
