@@ -32,11 +32,19 @@ class Sym:
     name: str
     kind: str = "size"
     args: tuple[Dim, ...] = ()
+    _text: str = field(default="", compare=False, repr=False)
+    _hash: int = field(default=0, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        inside = f"({','.join(map(str, self.args))})" if self.kind == "op" else ""
+        object.__setattr__(self, "_text", self.name + inside)
+        object.__setattr__(self, "_hash", hash((self.name, self.kind, self.args)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __str__(self) -> str:
-        if self.kind != "op":
-            return self.name
-        return f"{self.name}({','.join(map(str, self.args))})"
+        return self._text
 
 
 Monomial = tuple[Sym, ...]
