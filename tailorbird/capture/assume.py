@@ -290,7 +290,20 @@ class Assumptions:
         """x >= 0 because its terms are, or by one fact about sizes."""
         if isinstance(x, int) or self._bounded(x, 2):
             return self._bounded(x, 2)
-        return any(self._bounded(x - self.canon(fact), 2) for fact in self.facts)
+        return any(self._exceeds(x, self.canon(fact)) for fact in self.facts)
+
+    def _exceeds(self, x: Expr, fact: Dim) -> bool:
+        """x >= fact because no term of the difference can be negative."""
+        known = fact.terms if isinstance(fact, Expr) else (((), fact),)
+        left: dict[tuple[Sym, ...], int] = dict(known)
+        for monomial, coefficient in x.terms:
+            more = coefficient - left.pop(monomial, 0)
+            if more < 0 or (more and not self._monomial_positive(monomial)):
+                return False
+        return all(c <= 0 and (not c or self._monomial_positive(m)) for m, c in left.items())
+
+    def _monomial_positive(self, monomial: tuple[Sym, ...]) -> bool:
+        return all(self._never_negative(sym, 2) for sym in monomial)
 
     def _ways(self, x: Dim) -> Iterable[tuple[Dim, ...]]:
         for way in lower_bounds(self.canon(x), self.ends, self._positive):

@@ -42,6 +42,7 @@ RESULT = "$result"  # the value of `return` inside a loop that is captured as a 
 RETURNED = "$returned"  # whether that loop was left by `return`
 MISSING = object()
 VALUE = "$value"  # the value of an expression that is being chosen
+SHOWN = {VALUE: "a conditional value", RESULT: "what is returned in a loop"}
 Run = Callable[[], Any]
 
 
@@ -150,7 +151,7 @@ class _Join:
         for x, y in roots.values():
             self.relation.relate(x, y)
         self.old_buffers()
-        joined = {name: self.join(x, y, name) for name, (x, y) in roots.items()}
+        joined = {name: self.join(x, y, SHOWN.get(name, name)) for name, (x, y) in roots.items()}
         flag = None if returned else self.stop(kinds)
         if returned and has_poison(joined[RETURN]):
             self.t.refuse("joined_value", name="what is returned, which is one of two things,")
@@ -227,7 +228,7 @@ class _Join:
             return x
         if isinstance(x, Poison) or isinstance(y, Poison):
             return x if isinstance(x, Poison) else y
-        if name == RESULT and (x is MISSING or y is MISSING):
+        if name == SHOWN[RESULT] and (x is MISSING or y is MISSING):
             return self.only_one(x, y)
         if x is MISSING or y is MISSING:
             return Poison(f"{name}, which is bound on one path only,")

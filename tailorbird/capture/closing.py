@@ -234,14 +234,17 @@ class Closing(Opening):
         """What the loop does not change is used as it entered."""
         from tailorbird.capture.loops import replace_values
 
-        for position, region in enumerate(self.regions):
+        for region in self.regions:
             places = {id(slot): k for k, slot in enumerate(self.slots)}
             values = {region.parameters[places[id(slot)]]: slot.entering for slot in slots}
             gone = set(values)
             region.parameters = [p for p in region.parameters if p not in gone]
             replace_values(region, values)
-            if self.rounds is None and position == 0:
-                continue
+            for slot in self.slots:
+                if isinstance(slot.leaving, Value):
+                    slot.leaving = values.get(slot.leaving, slot.leaving)
+            if isinstance(self.stop, Value):
+                self.stop = values.get(self.stop, self.stop)
         for slot in slots:
             for sym in self.symbols_of(slot):
                 self.t.assume.replace(sym, self.exactly(slot.entering))

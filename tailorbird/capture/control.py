@@ -31,7 +31,7 @@ from tailorbird.capture.branches import (
 )
 from tailorbird.capture.containers import LONGEST_STATIC, iterate
 from tailorbird.capture.evaluate import shown
-from tailorbird.capture.live import breaks, leaves_early, liveness, reads, returns
+from tailorbird.capture.live import body_size, breaks, leaves_early, liveness, reads, returns
 from tailorbird.capture.loops import Site, captured_loop
 from tailorbird.capture.registry import STATEMENTS
 from tailorbird.capture.rounds import Rounds, rounds_of
@@ -201,14 +201,14 @@ class _Block:
             todo[:] = rest
             try:
                 return self.written_out(s, todo)
-            except Refused as again:
-                raise (refused if again.why.code == "long_loop" else again) from None
+            except Refused:
+                raise refused from None
 
     def is_short(self, rounds: Rounds, s: ast.For) -> bool:
         count = rounds.count(self.t)
         if not isinstance(count, int) or count > LONGEST_LITERAL:
             return False
-        return count <= 1 or sum(1 for b in s.body for _ in ast.walk(b)) <= LARGEST_BODY
+        return count <= 1 or body_size(s) <= LARGEST_BODY
 
     def written_out(self, s: ast.For, todo: list[Any]) -> Any:
         """The rounds one after another, in front of the rest."""
@@ -248,10 +248,13 @@ class _Block:
             if isinstance(test, Value):
                 raise first
             before.abandon()
+        start, steps = Attempt(self.t), list(todo)
         for _ in range(LONGEST_STATIC):
             test = self.condition(s.test)
             if isinstance(test, Value):
-                self.t.refuse("data_dependent_loop", name=f"while {shown(s.test)}")
+                start.abandon()
+                todo[:] = steps
+                return self.captured(Site(s, self.frame, None), todo)
             if not test:
                 todo[:0] = s.orelse
                 return None

@@ -48,7 +48,7 @@ def _ones(t: Tracer, shape: Any, dtype: Any = None, order: Any = "C") -> Arr:
     return _created(t, shape, 1, dtype, order)
 
 
-@handles(np.empty)
+@handles(np.empty, np.ndarray)
 def _empty(t: Tracer, shape: Any, dtype: Any = None, order: Any = "C") -> Arr:
     made = empty(t, shape_from(t, shape), dtype_from(t, dtype))
     made.buffer.contiguous = order == "C"

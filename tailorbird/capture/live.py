@@ -11,11 +11,14 @@ function reads are live everywhere, since nobody knows when it is called.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 Names = frozenset[str]
 NESTED = (ast.FunctionDef, ast.Lambda)
+Answer = TypeVar("Answer")
 
 
 @dataclass
@@ -38,6 +41,19 @@ def liveness(tree: ast.FunctionDef | ast.Lambda) -> Liveness:
     return found
 
 
+def remembered(question: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
+    """A question about a syntax node, worked out once for each."""
+    answers: WeakKeyDictionary[ast.AST, Answer] = WeakKeyDictionary()
+
+    def asked(node: Any) -> Answer:
+        if node not in answers:
+            answers[node] = question(node)
+        return answers[node]
+
+    return asked
+
+
+@remembered
 def reads(node: ast.AST) -> Names:
     """The names that a node may read."""
     found = set()
@@ -49,8 +65,10 @@ def reads(node: ast.AST) -> Names:
     return frozenset(found)
 
 
-def binds(*nodes: ast.AST) -> Names:
-    """The names that nodes bind, in nested statements too."""
+@remembered
+def bound_in(loop: Any) -> Names:
+    """The names that the target and the body of a loop bind, in nested statements too."""
+    nodes = [*loop.body, *([loop.target] if isinstance(loop, ast.For) else [])]
     found = {
         x.id
         for node in nodes
@@ -112,7 +130,7 @@ class _Walk:
 
     def loop(self, s: ast.For | ast.While, out: Names, left: Names, again: Names) -> Names:
         after = self.block(s.orelse, out, left, again) | out
-        bound = binds(s.target) if isinstance(s, ast.For) else frozenset()
+        bound = _bare(s.target) if isinstance(s, ast.For) else frozenset()
         head = after | (reads(s.test) if isinstance(s, ast.While) else frozenset())
         while True:
             wider = head | (self.block(s.body, head, out, head) - bound)
@@ -146,6 +164,13 @@ def leaves_early(body: list[ast.stmt]) -> bool:
     return False
 
 
+@remembered
+def body_size(loop: Any) -> int:
+    """How many syntax nodes the body of a loop has."""
+    return sum(1 for statement in loop.body for _ in ast.walk(statement))
+
+
+@remembered
 def returns(s: ast.stmt) -> bool:
     """Whether a statement holds a `return` of its own function."""
     pending: list[ast.AST] = [s]

@@ -21,7 +21,7 @@ from tailorbird.capture.attempt import Attempt
 from tailorbird.capture.branches import RESULT, RETURNED
 from tailorbird.capture.closing import Closing
 from tailorbird.capture.heap import containers
-from tailorbird.capture.live import binds, breaks, liveness, returns
+from tailorbird.capture.live import bound_in, breaks, liveness, returns
 from tailorbird.capture.opening import Mismatch
 from tailorbird.capture.rounds import Rounds
 from tailorbird.capture.tracer import Tracer
@@ -112,8 +112,7 @@ def _prepare(site: Site) -> None:
     s, names = site.statement, site.frame.names
     live = liveness(site.frame.text.tree)
     hidden = {n for n in names if n[0] == "$"}
-    targets = [s.target] if isinstance(s, ast.For) else []
-    assigned = set(binds(*targets, *s.body))
+    assigned = set(bound_in(s))
     if returns(s):
         hidden |= {RETURNED, RESULT}
         assigned |= {RETURNED, RESULT}

@@ -26,7 +26,7 @@ from tailorbird.capture.source import Source
 from tailorbird.capture.values import Arr, Buffer, Frame, Scal, is_static
 from tailorbird.errors import Refused
 from tailorbird.ir.expr import Dim, Expr, Sym, divide_exactly, symbol
-from tailorbird.ir.node import Node, Operand, Region, Value, View, type_of
+from tailorbird.ir.node import Node, Operand, Region, Value, View, operand_key, type_of
 from tailorbird.ir.shapes import infer
 from tailorbird.ir.types import SUPPORTED, Type
 from tailorbird.reasons import Why, why
@@ -196,8 +196,14 @@ class Tracer:
 
     def check(self, x: Operand, rel: str) -> None:
         """Leaves for plain Python at run time unless `x rel 0`."""
+        key = ("check", rel, operand_key(x))
+        region: Region | None = self.region
+        while region is not None:
+            if key in region._seen:
+                return
+            region = region.parent
         node = Node("check", [x], {"rel": rel}, [], line=self.place())
-        self.region.append(node)
+        self.region._seen[key] = self.region.append(node)
         if isinstance(x, Expr) and rel in (">=", "=="):
             self.assume.suppose(x)
             if rel == "==":

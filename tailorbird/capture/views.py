@@ -311,9 +311,21 @@ def full_shape(t: Tracer, old: Shape, wanted: Any) -> Shape:
     if unknown:
         rest = product(d for k, d in enumerate(dims) if k != unknown[0])
         dims[unknown[0]] = _missing_size(t, total, rest)
-    elif not t.same(total, product(dims)):
+    elif not _same_number(t, old, dims):
         t.raises("ValueError: cannot reshape array")
     return tuple(map(t.assume.canon, dims))
+
+
+def _same_number(t: Tracer, old: Shape, new: Sequence[Dim]) -> bool:
+    """Whether two shapes have as many elements; sizes that are equal now are then one size."""
+    if t.assume.equal(product(old), product(new)) is not None:
+        return t.same(product(old), product(new))
+    a = [d for d in old if d != 1]
+    b = [d for d in new if d != 1]
+    for side in (0, -1):
+        while a and b and t.assume.hint(a[side]) == t.assume.hint(b[side]) is not None:
+            t.same(a.pop(side), b.pop(side))
+    return t.equal(product(old), product(new))
 
 
 def _missing_size(t: Tracer, total: Dim, rest: Dim) -> Dim:

@@ -32,11 +32,19 @@ class Sym:
     name: str
     kind: str = "size"
     args: tuple[Dim, ...] = ()
+    _text: str = field(default="", compare=False, repr=False)
+    _hash: int = field(default=0, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        inside = f"({','.join(map(str, self.args))})" if self.kind == "op" else ""
+        object.__setattr__(self, "_text", self.name + inside)
+        object.__setattr__(self, "_hash", hash((self.name, self.kind, self.args)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __str__(self) -> str:
-        if self.kind != "op":
-            return self.name
-        return f"{self.name}({','.join(map(str, self.args))})"
+        return self._text
 
 
 Monomial = tuple[Sym, ...]
@@ -48,6 +56,7 @@ class Expr:
 
     terms: tuple[tuple[Monomial, int], ...]
     _hash: int = field(default=0, compare=False)
+    _symbols: frozenset[Sym] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_hash", hash(self.terms))
@@ -82,8 +91,14 @@ class Expr:
 
     __rmul__ = __mul__
 
-    def symbols(self) -> set[Sym]:
+    def symbols(self) -> frozenset[Sym]:
         """Every symbol in the expression, those inside function arguments too."""
+        if self._symbols is None:
+            object.__setattr__(self, "_symbols", frozenset(self._found()))
+        assert self._symbols is not None
+        return self._symbols
+
+    def _found(self) -> set[Sym]:
         found: set[Sym] = set()
         for monomial, _ in self.terms:
             for sym in monomial:
@@ -119,8 +134,13 @@ def _build(total: Mapping[Monomial, int]) -> Dim:
         return kept[()]
     if len(kept) == 1:
         return Expr(tuple(kept.items()))
-    ordered = sorted(kept.items(), key=lambda mc: (mc[0] == (), [str(s) for s in mc[0]]))
-    return Expr(tuple(ordered))
+    return Expr(tuple(sorted(kept.items(), key=_place)))
+
+
+def _place(term: tuple[Monomial, int]) -> tuple[bool, list[str]]:
+    """Where a term stands: by its symbols, the constant last."""
+    monomial, _ = term
+    return not monomial, [sym._text for sym in monomial]
 
 
 def symbol(name: str, kind: str = "size") -> Expr:
@@ -196,13 +216,26 @@ def substitute(x: Dim, values: Mapping[Sym, Dim]) -> Dim:
     """x with symbols replaced, inside function arguments too."""
     if isinstance(x, int):
         return x
-    total: Dim = 0
+    if values.keys().isdisjoint(x.symbols()):
+        return x
+    kept: dict[Monomial, int] = {}
+    changed: Dim = 0
     for monomial, c in x.terms:
+        if not any(_mentions(sym, values) for sym in monomial):
+            kept[monomial] = c
+            continue
         term: Dim = c
         for sym in monomial:
             term = term * _substitute_symbol(sym, values)
-        total = total + term
-    return total
+        changed = changed + term
+    return _build(kept) + changed
+
+
+def _mentions(sym: Sym, values: Mapping[Sym, Dim]) -> bool:
+    if sym in values:
+        return True
+    inner = (arg for arg in sym.args if isinstance(arg, Expr))
+    return any(not values.keys().isdisjoint(arg.symbols()) for arg in inner)
 
 
 def _substitute_symbol(sym: Sym, values: Mapping[Sym, Dim]) -> Dim:
@@ -215,8 +248,19 @@ def _substitute_symbol(sym: Sym, values: Mapping[Sym, Dim]) -> Dim:
 
 def evaluate(x: Dim, values: Mapping[Sym, int]) -> int:
     """The number x stands for."""
-    result = substitute(x, values)
-    if not isinstance(result, int):
-        missing = ", ".join(sorted(str(s) for s in result.symbols()))
-        raise KeyError(f"no value for {missing}")
-    return result
+    if isinstance(x, int):
+        return x
+    total = 0
+    for monomial, c in x.terms:
+        for sym in monomial:
+            c *= _number(sym, values)
+        total += c
+    return total
+
+
+def _number(sym: Sym, values: Mapping[Sym, int]) -> int:
+    if sym in values:
+        return values[sym]
+    if sym.kind != "op":
+        raise KeyError(f"no value for {sym}")
+    return FUNCTIONS[sym.name](*(evaluate(arg, values) for arg in sym.args))
