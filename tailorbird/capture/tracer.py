@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from typing import Any, NoReturn
 from weakref import ref
 
@@ -379,11 +380,8 @@ class Tracer:
         difference = self.assume.canon(x - least)
         answer = self.assume.holds(difference)
         if answer is None:
-            from tailorbird.capture import masks
-
-            answer = masks.decided(self, difference)
+            answer = import_module("tailorbird.capture.masks").decided(self, difference)
         if answer is None:
-            assert isinstance(difference, Expr)
             self.check(difference, ">=")
         return answer is not False
 

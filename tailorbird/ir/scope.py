@@ -30,7 +30,7 @@ def bare(dim: Dim) -> Sym | None:
 def symbols_in(x: Any) -> set[Sym]:
     """The symbols in an operand, an attribute, a view, or a tuple of them."""
     if isinstance(x, Expr):
-        return x.symbols()
+        return set(x.symbols())
     if isinstance(x, View):
         x = (x.dims, x.shape)
     return set().union(*map(symbols_in, x)) if isinstance(x, tuple) else set()

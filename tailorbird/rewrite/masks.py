@@ -182,8 +182,8 @@ def computed(build: Builder, x: Operand) -> Operand:
     return build.region.add("cast", (total,), {"dtype": INT}, WEAK_INT, build.line)
 
 
-def _symbols(x: Dim) -> set[Sym]:
-    return x.symbols() if isinstance(x, Expr) else set()
+def _symbols(x: Dim) -> frozenset[Sym]:
+    return x.symbols() if isinstance(x, Expr) else frozenset()
 
 
 # Rows
