@@ -1,8 +1,9 @@
-"""Hunts for programs with loops and branches that are captured wrongly: python -m tests.hunt_loops.
+"""Hunts for programs with loops and branches that come out wrong: python -m tests.hunt_loops.
 
 In: how many programs, and the first seed. Out: a count of what became of them, and the seeds that
 went wrong. A program is captured at one call; its graph is verified, comes back from its text, and
-is then run against the plain function on other data and sizes, bit for bit.
+is then run against the plain function on other data and sizes, bit for bit. With `--native` it is
+compiled instead, and every call is compared, up to the rounding of sums.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from capture_kit import captured, run_captured
 from loop_programs import narrow, wide
 
+import tailorbird as tb
+from tailorbird import knobs
 from tailorbird.errors import GuardMissed, Refused
 from tailorbird.ir.parse import parse
 from tailorbird.ir.show import show
@@ -103,7 +106,40 @@ def compared(function, found):
     return "right", str(ran)
 
 
-def hunt(kind, seeds):
+def near(a, b):
+    """Equal up to the rounding of sums, with NaN equal to NaN."""
+    if isinstance(a, (tuple, list)):
+        return type(a) is type(b) and len(a) == len(b) and all(map(near, a, b))
+    if isinstance(a, (np.ndarray, float, np.floating)):
+        same = type(a) is type(b) and np.shape(a) == np.shape(b)
+        return same and np.allclose(a, b, rtol=1e-9, atol=1e-12, equal_nan=True)
+    return type(a) is type(b) and a == b
+
+
+def compiled(kind, seed):
+    """What becomes of one program in native code: a word, and more about it."""
+    function = function_of(KINDS[kind](random.Random(seed)), f"{kind}{seed}")
+    tailored = tb.tailor(function, background=False)
+    words = set()
+    for which in range(4):
+        mine, theirs = inputs(which), inputs(which)
+        try:
+            expected = function(*theirs)
+        except Exception as error:  # noqa: BLE001 - native code must raise the same
+            expected = type(error)
+        try:
+            result = tailored(*mine)
+        except Exception as error:  # noqa: BLE001 - compared
+            result = type(error)
+        if not near(copy.deepcopy(expected), result) or not near(theirs, mine):
+            return "WRONG", f"call {which}: {expected!r} {theirs!r}\n{result!r} {mine!r}"
+        words.add("right" if tailored.variants else "refused")
+    code = tailored.explain(*inputs(0)).reasons
+    broken = any("bug of Tailorbird" in reason for reason in code)
+    return ("CRASH" if broken else min(words)), "; ".join(code)
+
+
+def hunt(kind, seeds, outcome=outcome):
     """Counts of what became of programs, and of the reasons for refusing."""
     counts, reasons = collections.Counter(), collections.Counter()
     for seed in seeds:
@@ -129,9 +165,12 @@ def main():
     parser.add_argument("--programs", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", choices=[*KINDS, "both"], default="both")
+    parser.add_argument("--native", action="store_true", help="compile and call, too")
     options = parser.parse_args()
+    seeds = range(options.seed, options.seed + options.programs)
     for kind in KINDS if options.kind == "both" else (options.kind,):
-        counts, reasons = hunt(kind, range(options.seed, options.seed + options.programs))
+        with knobs.scope(race=False, cache=False):
+            counts, reasons = hunt(kind, seeds, compiled if options.native else outcome)
         print(kind, dict(counts))
         for reason, count in reasons.most_common(12):
             print(f"{count:6d} {reason}")
