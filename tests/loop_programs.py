@@ -38,6 +38,9 @@ def h4(x, y, s):
 """
 
 
+NARROW_ENDS = ["d * 1, c + 0, s", "a + 0, b * 1, c + 0, d * 1, s"]
+
+
 class Program:
     """Lines of one program, drawn statement by statement."""
 
@@ -157,8 +160,9 @@ def narrow(rng):
     """A program about names, views, loops and exits."""
     program = Program(rng, ["a", "b", "c", "d"], 2)
     program.block(1, 0, [], rng.randrange(4, 9))
-    head = ["def f(a, b, n):", "    c = a[::-1]", "    d = b * 2", "    s = 0.5"]
-    return HELPERS + "\n".join([*head, *program.lines, "    return d * 1, c + 0, s", ""])
+    own = rng.choice(["a = a + 0", "b = b * 1.5", "a, b = a + 0, b + 0", "pass"])
+    head = ["def f(a, b, n):", f"    {own}", "    c = a[::-1]", "    d = b * 2", "    s = 0.5"]
+    return HELPERS + "\n".join([*head, *program.lines, f"    return {rng.choice(NARROW_ENDS)}", ""])
 
 
 def wide(rng):
@@ -166,6 +170,8 @@ def wide(rng):
     program = Program(rng, ["a", "b", "c", "d", "e"], 3)
     program.block(1, 0, [], rng.randrange(4, 9))
     extra = rng.choice(["e = a", "e = b[:]", "e = d", "e = np.cos(a)"])
-    head = ["def f(a, b, n):", "    c = a[::-1]", "    d = b * 2", f"    {extra}", "    s = 0.5"]
+    own = rng.choice(["a = a + 0", "b = b * 1.5", "a, b = a + 0, b + 0", "pass"])
+    start = ["def f(a, b, n):", f"    {own}", "    c = a[::-1]"]
+    head = [*start, "    d = b * 2", f"    {extra}", "    s = 0.5"]
     ends = ["d * 1, c + 0, s", "e + 0, c * 1, s", "a * 1, e - d, s"]
     return HELPERS + "\n".join([*head, *program.lines, f"    return {rng.choice(ends)}", ""])

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from capture_kit import check
+from capture_kit import captured, check, make_arguments
+from linear import late_reads
+
+from tailorbird.ir.show import show
 
 SIZES = (
     {"n": 9, "m": 5, "k": 3},
@@ -324,3 +327,13 @@ ROWS = [
 @pytest.mark.parametrize(("function", "spec"), ROWS, ids=[f.__name__ for f, _ in ROWS])
 def test_control_flow_means_what_python_means(function, spec):
     check(function, spec, SIZES)
+
+
+COPIES = {"swaps", "all_kinds", "starts_as_the_argument"}
+LINEAR = [row for row in ROWS if row[0].__name__ not in COPIES]
+
+
+@pytest.mark.parametrize(("function", "spec"), LINEAR, ids=[f.__name__ for f, _ in LINEAR])
+def test_a_version_is_read_before_the_next_is_made(function, spec):
+    graph = captured(function, make_arguments(spec, SIZES[0], 0)).graph
+    assert not late_reads(graph), show(graph)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from strategies import REJECT_EMPTY, STRAIGHT, programs
 
 from tailorbird.errors import GuardMissed
-from tailorbird.ir.expr import Sym, evaluate
+from tailorbird.ir.expr import Sym, apply, evaluate, symbol
 from tailorbird.ir.interp import run, window
 from tailorbird.ir.node import Graph, map_leaves
 from tailorbird.ir.ops import OPS
@@ -367,3 +367,12 @@ def test_the_example_in_the_docs_is_a_graph():
     assert (a == expected).all()
     assert (sums == expected.sum(1)).all()
     assert rest["rows"] == 4
+
+
+def test_powers_of_one_base_are_one_power():
+    k, i = symbol("K", "int"), symbol("i", "loop")
+    r = symbol("R", "int")
+    power = apply("pow", r, k - i - 1) * apply("pow", r, i) * r
+    assert power == apply("pow", r, k)
+    assert apply("pow", r, 2 - i) * apply("pow", r, i) * r == r * r * r
+    assert evaluate(power + 1, {Sym("R", "int"): 3, Sym("K", "int"): 4}) == 82

@@ -7,9 +7,12 @@ cannot be captured raises `Refused` with the reason and the user's line.
 Promised: the function is read, never run; live arguments are looked at, never changed; capturing
 twice gives the same graph. One mechanism: an abstract interpreter over the syntax tree. Values
 that do not depend on array data are computed, values that do are recorded. Start with `trace.py`,
-then `tracer.py` (the state), `evaluate.py` and `execute.py` (the syntax), `values.py` and
-`views.py` (arrays are references); the NumPy functions are in `ufuncs.py`, `reduce.py`,
-`products.py`, `shaping.py`, `joining.py`, `create.py` and `choosing.py`.
+then `tracer.py` (the state), `evaluate.py`, `execute.py` and `control.py` (the syntax), `values.py`
+and `views.py` (arrays are references). What data decides becomes `branch`, `loop` and `while`
+nodes: `heap.py` (which arrays correspond), `branches.py`, `loops.py`, `opening.py`, `closing.py`
+and `peeling.py`, with `live.py`, `bounds.py`, `attempt.py` and `loose.py` to help. The NumPy
+functions are in `ufuncs.py`, `reduce.py`, `products.py`, `shaping.py`, `joining.py`, `create.py`
+and `choosing.py`.
 """
 
 from tailorbird.capture.source import Source

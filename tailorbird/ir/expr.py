@@ -47,6 +47,7 @@ class Sym:
         return self._text
 
 
+LARGEST_EXPONENT = 64  # up to here, a constant power is a product
 Monomial = tuple[Sym, ...]
 
 
@@ -86,6 +87,8 @@ class Expr:
         for m, c in self.terms:
             for n, d in _terms(other):
                 key = tuple(sorted(m + n, key=str))
+                if any(sym.name == "pow" for sym in key):
+                    key = _one_power(key)
                 total[key] = total.get(key, 0) + c * d
         return _build(total)
 
@@ -143,6 +146,28 @@ def _place(term: tuple[Monomial, int]) -> tuple[bool, list[str]]:
     return not monomial, [sym._text for sym in monomial]
 
 
+def _one_power(monomial: Monomial) -> Monomial:
+    """`b * pow(b, x) * pow(b, y)` as `pow(b, x + y + 1)`: exponents are never negative."""
+    exponents: dict[Dim, Dim] = {}
+    others: list[Sym] = []
+    for sym in monomial:
+        if sym.name == "pow" and sym.kind == "op":
+            base, exponent = sym.args
+            exponents[base] = exponents.get(base, 0) + exponent
+        else:
+            others.append(sym)
+    for base, exponent in exponents.items():
+        bare = base.terms[0][0] if isinstance(base, Expr) and len(base.terms) == 1 else ()
+        if len(bare) == 1 and base == Expr(((bare, 1),)):
+            exponent = exponent + others.count(bare[0])
+            others = [sym for sym in others if sym != bare[0]]
+            if isinstance(exponent, int):
+                others += [bare[0]] * exponent
+                continue
+        others.append(Sym("pow", "op", (base, exponent)))
+    return tuple(sorted(others, key=str))
+
+
 def symbol(name: str, kind: str = "size") -> Expr:
     """The expression that is one symbol."""
     return Expr((((Sym(name, kind),), 1),))
@@ -154,6 +179,8 @@ def apply(name: str, *args: Dim) -> Dim:
         return FUNCTIONS[name](*args)
     if name in ("min", "max") and args[0] == args[1]:
         return args[0]
+    if name == "pow" and isinstance(args[1], int) and 0 <= args[1] <= LARGEST_EXPONENT:
+        return product([args[0]] * args[1])
     if name in ("floordiv", "mod") and isinstance(args[1], int) and args[1]:
         return _divided(name, args[0], args[1])
     return Expr((((Sym(name, "op", tuple(args)),), 1),))
