@@ -72,7 +72,7 @@ REASONS: Mapping[str, tuple[str, str]] = {
         "use np.where, or test before the call and pass an int, a bool or a text",
     ),
     "joined_value": (
-        "{name} is read after a branch that data decides",
+        "{name} is read after a branch that depends on array data",
         "bind it on every path, to numbers of one type or to arrays made on both",
     ),
     "loop_shape": (

@@ -33,7 +33,7 @@ from tailorbird.ir.types import SUPPORTED, Type
 from tailorbird.reasons import Why, why
 
 MOST_NODES = 4000
-MOST_STEPS = 200_000
+MOST_STEPS = 40_000
 MOST_BODIES = 150
 LONGEST_UNROLLED = 16
 RESERVED = frozenset(("min", "max", "mod", "pow", "floordiv", "ints", "given", "return", "final"))
