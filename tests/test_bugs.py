@@ -14,6 +14,7 @@ import numpy as np
 import tailorbird as tb
 from tailorbird import knobs
 from tailorbird.dispatch.race import NATIVE, PLAIN, Heat
+from tailorbird.ir.promote import LEGACY
 from tests.hunt_compare import difference, run
 
 
@@ -298,5 +299,5 @@ def test_a_multiple_of_a_size_is_compared_with_a_number():
 
 def test_a_power_of_one_half_is_a_square_root_where_numpy_says_so():
     x = np.array([-np.inf, -0.0, 4.0, np.nan, -1.0])
-    agrees(lambda x: x ** np.float32(0.5), (x,))
+    agrees(lambda x: x ** np.float32(0.5), (x,), native=not LEGACY)
     agrees(lambda x: np.power(x, 0.5), (x,), (x.astype(np.float32),))

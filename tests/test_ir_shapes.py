@@ -9,9 +9,9 @@ import pytest
 
 from tailorbird.errors import Refused
 from tailorbird.ir.expr import symbol
-from tailorbird.ir.node import Value
+from tailorbird.ir.node import Value, type_of
 from tailorbird.ir.ops import BINARY, OPS, UNARY
-from tailorbird.ir.promote import LEGACY
+from tailorbird.ir.promote import LEGACY, refuse_by_value
 from tailorbird.ir.shapes import broadcast, infer, result_dtype
 from tailorbird.ir.types import LONG, WEAK_FLOAT, Type
 
@@ -33,6 +33,7 @@ def typed(x):
 def agrees(name, *operands, **attrs):
     """Holds a rule against what NumPy makes of these operands."""
     try:
+        refuse_by_value(name, [type_of(of(x)) for x in operands])
         found = infer(name, [of(x) for x in operands], attrs)
     except Refused as refused:
         return refused.why.code

@@ -17,6 +17,7 @@ from tailorbird import knobs
 from tailorbird.dispatch.trampoline import is_direct
 from tailorbird.dispatch.variant import MISS, native_callable
 from tailorbird.errors import Refused
+from tailorbird.ir.promote import LEGACY
 from tailorbird.pipeline import build_variant
 from tests.backend_kit import agree
 
@@ -141,7 +142,12 @@ def compare(function: Callable[..., Any], run: Any, args: list[Any], note: str) 
 
 
 def compiled(function: Callable[..., Any], args: list[Any]) -> Any:
-    return native(function, [a.copy() if isinstance(a, np.ndarray) else a for a in args])
+    try:
+        return native(function, [a.copy() if isinstance(a, np.ndarray) else a for a in args])
+    except Refused as refused:
+        if LEGACY and refused.why.code == "promotion":
+            pytest.skip("NumPy 1.26 promotes by value here")
+        raise
 
 
 @pytest.mark.parametrize("kind", KINDS)

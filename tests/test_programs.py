@@ -11,6 +11,7 @@ from random import Random
 
 import pytest
 
+from tailorbird.ir.promote import LEGACY
 from tests.hunt import check, draw, minimal
 from tests.hunt_compare import difference, run
 from tests.hunt_programs import Program, Statement, load
@@ -28,7 +29,8 @@ def test_random_programs(seed):
         tiers[report.tier] += 1
         if report.failure:
             pytest.fail(minimal(program, calls, report.failure))
-    assert tiers["native"] + tiers["opaque"] > EACH // 2, tiers
+    # NumPy 1.26 promotes by value in more of them, which stay plain.
+    assert tiers["native"] + tiers["opaque"] > EACH // (3 if LEGACY else 2), tiers
 
 
 def test_programs_are_the_same_for_the_same_seed():

@@ -17,8 +17,7 @@ from tailorbird.capture.tracer import Tracer
 from tailorbird.ir.expr import Expr
 from tailorbird.ir.node import Operand, Value, type_of
 from tailorbird.ir.ops import COMPARISONS
-from tailorbird.ir.promote import LEGACY
-from tailorbird.ir.shapes import result_dtype
+from tailorbird.ir.promote import LEGACY, refuse_by_value, result_dtype
 from tailorbird.ir.types import WEAK_FLOAT, Type
 
 with np.errstate(all="ignore"):
@@ -90,6 +89,7 @@ def _fits_single(t: Tracer, x: Operand) -> None:
 def promoted(t: Tracer, name: str, types: tuple[Type, ...]) -> tuple[Sequence[np.dtype], np.dtype]:
     """The dtypes an op computes with and gives, where NumPy has a loop for them."""
     try:
+        refuse_by_value(name, types)
         taken, dtype = result_dtype(name, types)
     except TypeError:
         t.raises(f"TypeError: np.{name} has no loop for {', '.join(map(str, types))}")

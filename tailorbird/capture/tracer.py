@@ -24,10 +24,11 @@ import numpy as np
 from tailorbird.capture.assume import Assumptions
 from tailorbird.capture.registry import EXPRESSIONS
 from tailorbird.capture.source import Source
-from tailorbird.capture.values import Arr, Buffer, Frame, Scal, is_static
+from tailorbird.capture.values import Arr, Buffer, Frame, Scal, counts, is_static
 from tailorbird.errors import Refused
 from tailorbird.ir.expr import Dim, Expr, Sym, divide_exactly, symbol
 from tailorbird.ir.node import Node, Operand, Region, Value, View, operand_key, type_of
+from tailorbird.ir.promote import refuse_by_value
 from tailorbird.ir.shapes import infer
 from tailorbird.ir.types import SUPPORTED, Type
 from tailorbird.reasons import Why, why
@@ -140,7 +141,7 @@ class Tracer:
         name = f"v{self._bound}"
         node = Node("bind", [value], {"symbol": name}, [], line=self.place())
         self.region._seen[key] = self.region.append(node)
-        least = 0 if value.type.dtype.kind == "u" or _counts(value) else None
+        least = 0 if value.type.dtype.kind == "u" or counts(value) else None
         self.assume.bound(Sym(name, "value"), least, None)
         return symbol(name, "value")
 
@@ -271,6 +272,7 @@ class Tracer:
 
     def inferred(self, op: str, inputs: Sequence[Operand], attrs: dict[str, Any]) -> Value:
         """The result of an op whose sizes have been made to agree; its type by the shape rules."""
+        refuse_by_value(op, [type_of(x) for x in inputs])
         kind = infer(op, inputs, attrs, lambda a, b: self.assume.canon(a - b) == 0)
         shape = tuple(map(self.assume.canon, kind.shape))
         return self.emit(op, inputs, attrs, Type(self.supported(kind.dtype), shape))
@@ -378,9 +380,9 @@ class Tracer:
     def at_least(self, x: Dim, least: Dim) -> bool:
         """Is x >= least? Decided, under a guard if need be; or checked at run time, then it is."""
         difference = self.assume.canon(x - least)
+        masks = import_module("tailorbird.capture.masks")
         answer = self.assume.holds(difference)
-        if answer is None:
-            answer = import_module("tailorbird.capture.masks").decided(self, difference)
+        answer = masks.decided(self, difference) if answer is None else answer
         if answer is None:
             self.check(difference, ">=")
         return answer is not False
@@ -493,8 +495,3 @@ def exact(value: Operand) -> Dim | None:
     inner = value.node.inputs[0]
     from_integer = isinstance(inner, (int, Expr, np.integer))
     return exact(inner) if from_integer and value.type.dtype == np.int64 else None
-
-
-def _counts(value: Value) -> bool:
-    """Whether a value is the result of an op that gives no negative numbers."""
-    return value.node is not None and value.node.op in ("argmin", "argmax", "count_nonzero")

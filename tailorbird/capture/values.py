@@ -223,3 +223,8 @@ def is_static(x: Any) -> bool:
 def is_number(x: Any) -> bool:
     """A concrete Python or NumPy number."""
     return isinstance(x, (int, float, complex, np.generic))
+
+
+def counts(value: Value) -> bool:
+    """Whether a value is the result of an op that gives no negative numbers."""
+    return value.node is not None and value.node.op in ("argmin", "argmax", "count_nonzero")

@@ -55,6 +55,7 @@ from tailorbird.ir.node import (
     type_of,
 )
 from tailorbird.ir.ops import OPS
+from tailorbird.ir.promote import LEGACY, converted
 from tailorbird.ir.scope import binders
 from tailorbird.ir.types import PYTHON_TYPES, Type
 
@@ -197,7 +198,10 @@ class _Run:
                 meaning = _by_python(node)
             assert meaning is not None, node.op
             attrs = {name: self.concrete(x) for name, x in node.attrs.items()}
-            self.define(node.result, meaning(*self.operands(node.inputs), **attrs), node)
+            operands = self.operands(node.inputs)
+            if LEGACY:
+                operands = converted(node.op, [type_of(x) for x in node.inputs], operands)
+            self.define(node.result, meaning(*operands, **attrs), node)
 
     def run_region(self, region: Region, entering: Sequence[Any], node: Node) -> list[Any]:
         """The yields of a region whose parameters are given values."""

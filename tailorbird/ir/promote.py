@@ -4,8 +4,9 @@ In: the name of an elementwise op and the types of its operands. Out: the dtypes
 converted to and the dtype of the result. Nothing is decided here: a ufunc is asked through
 `resolve_dtypes`, with a Python type standing for a weak scalar, and the answer is cached.
 
-NumPy 1.26 looks at the values of scalars instead. Where that could give another dtype the answer
-is `Refused`, so that the plain function runs.
+NumPy 1.26 looks at the values of scalars instead. A graph means the same under both; where a
+program's own operation could have another dtype capture refuses it (`refuse_by_value`), so that the
+plain function runs, and the interpreter converts operands before it asks NumPy (`converted`).
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ PYTHON_DTYPES: dict[Any, np.dtype] = {
     float: FLOAT,
     complex: np.dtype(np.complex128),
 }
+COMBINING = frozenset({"where", "concatenate", "matmul", "dot", "einsum"})
 WIDE: dict[str, np.dtype] = {"b": INT, "i": INT, "u": np.dtype(np.uint64)}
 
 Resolved = tuple[tuple[np.dtype, ...], np.dtype]
@@ -46,8 +48,6 @@ def result_dtype(name: str, types: Sequence[Type]) -> Resolved:
     >>> result_dtype("multiply", [f32, weak])[1]
     dtype('float32')
     """
-    if LEGACY:
-        _refuse_by_value(name, types)
     key = tuple([PYTHON_TYPES[t.dtype.kind] if t.weak else t.dtype for t in types])
     return _resolve(name, key)
 
@@ -118,14 +118,25 @@ def check_literal(name: str, x: Any, dtype: np.dtype) -> None:
     raise Refused(why("numpy_raises", error=f"OverflowError: {x} does not fit {dtype}"))
 
 
+def converted(name: str, types: Sequence[Type], operands: Sequence[Any]) -> list[Any]:
+    """Operands in the dtypes that they are taken in, which leaves NumPy nothing to decide."""
+    known = name in UFUNCS or name == "where"
+    if not known:
+        return list(operands)
+    dtypes = result_dtype(name, types)[0]
+    return [np.asarray(x).astype(dtype)[()] for x, dtype in zip(operands, dtypes)]
+
+
 def _differs(name: str, types: Sequence[Type]) -> bool:
     """Whether a Python scalar beside NumPy scalars counts as its full dtype and that matters."""
     weak = tuple(PYTHON_TYPES[t.dtype.kind] if t.weak else t.dtype for t in types)
     return _resolve(name, weak) != _resolve(name, tuple(t.dtype for t in types))
 
 
-def _refuse_by_value(name: str, types: Sequence[Type]) -> None:
+def refuse_by_value(name: str, types: Sequence[Type]) -> None:
     """NumPy 1.26: refuses the operands for which a scalar's value decides, or decides otherwise."""
+    if not LEGACY or (name not in UFUNCS and name not in COMBINING):
+        return
     arrays = {t.dtype for t in types if t.rank}
     scalars = {t.dtype for t in types if not t.rank and not t.weak}
     weak = {t.dtype for t in types if t.weak}

@@ -11,7 +11,7 @@ import numpy as np
 
 from tailorbird.ir.expr import Dim, apply, product
 from tailorbird.ir.node import Node, Operand, View, type_of
-from tailorbird.ir.promote import mean_dtype
+from tailorbird.ir.promote import LEGACY, mean_dtype
 from tailorbird.ir.types import BOOL, INT, Type
 from tailorbird.rewrite.maps import Inputs, truth
 from tailorbird.rewrite.masks import computed
@@ -108,9 +108,13 @@ def _count_nonzero(build: Builder, node: Node, inputs: Inputs) -> Operand:
 
 
 def _divide_by_count(build: Builder, total: Operand, count: Operand) -> Operand:
-    """total / count in the dtype of total. NumPy's count is an int64, so it divides in 64 bits."""
+    """total / count in the dtype of total. NumPy's count is an int64, so it divides in 64 bits;
+    beside an array NumPy 1.26 does not look at the dtype of a scalar.
+    """
     t = type_of(total)
     count = computed(build, count)
+    if LEGACY and t.rank and t.dtype.kind == "c":
+        return build("divide", total, build.cast(count, t.dtype))
     wide = build.cast(total, WIDE.get(t.dtype.kind, FLOAT))
     return build.cast(build("divide", wide, count), t.dtype)
 
