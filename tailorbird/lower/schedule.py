@@ -96,7 +96,7 @@ def schedule(nest: Nest, width_bytes: int, sizes: Mapping[Sym, int] | None = Non
     if not vector:
         nest.schedule = Schedule(cost=cost)
         return nest
-    if not folding and _only_gathers(order, vector, cost):
+    if not folding and (_only_gathers(order, vector, cost) or _mostly_apart(nest, order, vector)):
         nest.schedule = Schedule(cost=cost)
         return nest
     if not folding:
@@ -121,6 +121,17 @@ def _only_gathers(order: list[Ex], vector: str, cost: int) -> bool:
             moving = (y for y in expressions_of(t for t, _ in x.computed) if isinstance(y, Load))
             gathers += any(y.at.stride(vector) != 0 for y in moving)
     return gathers > 0 and cost < LIGHT * gathers
+
+
+def _mostly_apart(nest: Nest, order: list[Ex], vector: str) -> bool:
+    """Whether most accesses step from place to place along the lanes and the work between them is
+    light: gathering and scattering lanes costs more than lanes save.
+    """
+    strides = [p.stride(vector) for p, _ in _positions(nest, order)]
+    apart = sum(s not in (-1, 0, 1) for s in strides)
+    together = sum(s in (-1, 1) for s in strides)
+    costs = sum(COSTS.get(x.op, 1) for x in order if isinstance(x, Op))
+    return apart > together and costs < LIGHT * apart
 
 
 def _extent(nest: Nest, axis: str, sizes: Mapping[Sym, int]) -> float:
