@@ -169,6 +169,7 @@ class Store:
     value: tuple[Ex, ...]
     computed: tuple[tuple[Ex, Dim], ...] = ()
     mask: Ex | None = None
+    index: tuple[Position, ...] = ()  # the same place, axis by axis of the buffer
 
     @property
     def roots(self) -> tuple[Ex, ...]:

@@ -165,7 +165,7 @@ class _GroupNest:
             stage.first += value
             return
         at = flat(index, self.buffer_of(member).strides)
-        store = Store(self.buffer_of(member), at, value)
+        store = Store(self.buffer_of(member), at, value, index=index)
         inner = self.group.rows is None or index == self.group.axes
         if inner and self.group.domain:
             stage.stores.append(store)

@@ -251,8 +251,10 @@ class Lowerer:
         """target[view] = x, as a nest over the view's elements."""
         index: Index = tuple(along(f"a{k}") for k in range(len(view.shape)))
         value = build_copy(x, index, target.ty, self.plan, self.buffer, self.scalars)
-        at = flat(view_index(view, index), target.strides)
-        return copy_nest(view.shape, Store(target, Position(at.offset, at.axes), value))
+        where = view_index(view, index)
+        at = flat(where, target.strides)
+        store = Store(target, Position(at.offset, at.axes), value, index=where)
+        return copy_nest(view.shape, store)
 
     def staged(self, x: Operand, target: Buffer, view: View) -> tuple[Buffer, list[Nest]]:
         """target[view] = x by way of a temporary of its size."""

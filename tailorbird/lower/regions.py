@@ -36,6 +36,7 @@ from tailorbird.lower.moves import scatters_into
 from tailorbird.lower.nests import plain_inliner
 from tailorbird.lower.program import Lowerer
 from tailorbird.lower.schedule import expressions
+from tailorbird.lower.statements import joined
 from tailorbird.lower.steps import Bind, Branch, Control, Loop, Program, ProgramStep, While
 from tailorbird.lower.touch import touched_by
 from tailorbird.reasons import why
@@ -139,6 +140,23 @@ class RegionLowerer(Lowerer):
             self.steps += self.staged(value, target, view)[1]
         else:
             self.steps.append(nest)
+        self.join_last()
+
+    def lower_steps(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            super().lower_steps([step])
+            self.join_last()
+
+    def join_last(self) -> None:
+        """Makes the last two steps one nest where that is possible, inside of loops."""
+        while self.inside and len(self.steps) > 1:
+            first, second = self.steps[-2:]
+            if not isinstance(first, Nest) or not isinstance(second, Nest):
+                return
+            both = joined(first, second, self.disjoint)
+            if both is None:
+                return
+            self.steps[-2:] = [both]
 
     def reads_elsewhere(self, nest: Nest, target: Buffer, index: Index) -> bool:
         """Whether a nest that stores at an index may read what it stores at another point."""
@@ -292,6 +310,7 @@ class RegionLowerer(Lowerer):
                 ready.append((x, target))
         for end, target in ready:
             self.steps.append(self.copy(end, target, identity_view(target.shape)))
+            self.join_last()
 
     def loop(self, step: Nested) -> None:
         node, (region,) = step.node, step.node.regions
