@@ -92,7 +92,7 @@ class Builder:
         for scope in self.scopes:
             if text in scope.values:
                 return scope.values[text]
-        depth = max((self.depth.get(r, 0) for r in REGISTER.findall(text)), default=0)
+        depth = self.depth_of(text)
         if not safe and depth < self.barrier and _reads_memory(text):
             depth = self.barrier
         register = self.name()
@@ -101,6 +101,10 @@ class Builder:
         scope.values[text] = register
         self.depth[register] = depth
         return register
+
+    def depth_of(self, text: str) -> int:
+        """The scope in which all operands of an instruction are known."""
+        return max((self.depth.get(r, 0) for r in REGISTER.findall(text)), default=0)
 
     def here(self, text: str) -> str:
         """The value of an instruction that must stay where it is."""

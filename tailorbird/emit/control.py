@@ -95,6 +95,8 @@ class _InnerNest(NestEmitter):
         self.b = self.control.b
         self.memory = Memory(self.b, self.frame, self.control.written)
         self.memory.checks = True
+        self.memory.own = {s.buffer.name for g in self.nest.stages for s in (*g.head, *g.stores)}
+        self.memory.base = len(self.b.scopes)
         self.memory.vector, self.memory.width = self.s.vector, self.s.width
         self.cells = {}
         self.memo = {}

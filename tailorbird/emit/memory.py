@@ -36,6 +36,8 @@ class Memory:
         self.b = b
         self.frame = frame
         self.written = written
+        self.own = written  # what the nest at hand writes itself
+        self.base = 0  # the depth at which its own loops begin
         self.checks = False  # whether checks stand between the accesses
         self.env: dict[str, str] = {}
         self.order: list[str] = []
@@ -106,11 +108,16 @@ class Memory:
 
     # -- loads
 
+    def inside(self, text: str) -> str:
+        """A load of what others write: made once within the loops of this nest, not around them."""
+        return self.b.pure(text) if self.b.depth_of(text) >= self.base else self.b.here(text)
+
     def load(self, buffer: Buffer, place: Place, part: int) -> tuple[str, int]:
         """The element or lanes at a place: (register, width)."""
         # A position that arrays decide is in bounds only behind the check of it.
-        pinned = buffer.name in self.written or (self.checks and place.looked_up)
-        emit = self.b.here if pinned else self.b.pure
+        pinned = buffer.name in self.own or (self.checks and place.looked_up)
+        changes = buffer.name in self.written
+        emit = self.b.here if pinned else self.inside if changes else self.b.pure
         ty = PART.get(buffer.ty, buffer.ty)
         scalar = MEMORY_TYPES[ty]
         align = SIZES[ty]

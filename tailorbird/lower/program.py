@@ -31,6 +31,7 @@ from tailorbird.ir.node import (
 )
 from tailorbird.ir.ops import OPS
 from tailorbird.ir.scope import bare
+from tailorbird.lower.jam import jam_all
 from tailorbird.lower.kernel import Buffer, Nest, Store, c_strides, f_strides
 from tailorbird.lower.moves import join_pack, mask_stores, packs_into, scatters_into
 from tailorbird.lower.nests import (
@@ -88,6 +89,7 @@ def lower(
             step.schedule.backward, backward = backward, not backward
             if isinstance(owes, Expr):
                 graph.guards.append(Guard(">=", owes))
+    jam_all(program.steps)
     return program
 
 
