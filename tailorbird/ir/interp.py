@@ -194,12 +194,13 @@ class _Run:
                 self.define_all(node.outputs, special(self, node), node)
                 continue
             meaning = OPS[node.op].meaning
-            if node.result.type.weak and node.op in PYTHON_MEANINGS:
+            by_python = node.result.type.weak and node.op in PYTHON_MEANINGS
+            if by_python:
                 meaning = _by_python(node)
             assert meaning is not None, node.op
             attrs = {name: self.concrete(x) for name, x in node.attrs.items()}
             operands = self.operands(node.inputs)
-            if LEGACY:
+            if LEGACY and not by_python:
                 operands = converted(node.op, [type_of(x) for x in node.inputs], operands)
             self.define(node.result, meaning(*operands, **attrs), node)
 
