@@ -268,7 +268,7 @@ ROWS = [
     (conditional_expression, "f64[n]", "joined_value"),
     (branch_on_float, "f64[n] float", "joined_value"),
     (endless, "f64[n]", "budget"),
-    (row, "f64[n,m] i64[m]", "data_dependent_index"),
+    (row, "f64[n,m] i64[m]", "returns_view"),
     (slice_to, "f64[n]", "returns_view"),
     (try_block, "f64[n]", "unsupported_syntax"),
     (with_block, "f64[n]", "unsupported_syntax"),

@@ -442,7 +442,7 @@ class Tracer:
         if x is None or y is None:
             if self.assume.equal(a, b) is False:
                 self.raises(f"ValueError: sizes {a} and {b} do not broadcast")
-            self._checked_equal(a, b)
+            self.checked_equal(a, b)
             return a
         if x == y:
             self.same(a, b)
@@ -453,7 +453,7 @@ class Tracer:
             return a
         self.raises(f"ValueError: sizes {x} and {y} do not broadcast")
 
-    def _checked_equal(self, a: Dim, b: Dim) -> None:
+    def checked_equal(self, a: Dim, b: Dim) -> None:
         """Sizes that are known only at run time are equal, or the graph is left."""
         difference = self.assume.canon(a - b)
         facts = {self.assume.canon(fact) for fact in self.assume.local}
