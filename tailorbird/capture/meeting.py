@@ -12,7 +12,8 @@ from __future__ import annotations
 from tailorbird.capture.tracer import Shape, Tracer
 from tailorbird.capture.values import Arr
 from tailorbird.ir.expr import Dim
-from tailorbird.ir.node import Value
+from tailorbird.ir.node import Operand, Value, View, type_of
+from tailorbird.ir.types import Type
 
 
 def meet(t: Tracer, a: Dim, b: Dim) -> bool:
@@ -24,8 +25,20 @@ def meet(t: Tracer, a: Dim, b: Dim) -> bool:
     return True
 
 
+def agreed(t: Tracer, x: Operand, shape: Shape) -> Operand:
+    """x read along the sizes of the shape it broadcasts to, where they were only checked."""
+    own = type_of(x).shape
+    wanted = shape[len(shape) - len(own) :]
+    own = tuple(map(t.assume.canon, own))
+    if all(a == b or a == 1 for a, b in zip(own, wanted)) or not isinstance(x, Value):
+        return x
+    sizes = tuple(a if a == 1 else b for a, b in zip(own, wanted))
+    view = View(tuple((0, 1, k) for k in range(len(own))), sizes)
+    return t.emit("read", [x], {"view": view}, Type(x.type.dtype, sizes))
+
+
 def along(t: Tracer, x: Arr, shape: Shape) -> Value:
     """The content of x, read along sizes that its own were found to be equal to."""
-    found = t.agreed(t.read(x), tuple(map(t.assume.canon, shape)))
+    found = agreed(t, t.read(x), tuple(map(t.assume.canon, shape)))
     assert isinstance(found, Value)
     return found
