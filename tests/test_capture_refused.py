@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 from capture_kit import SIZES, captured, make_arguments, plain, refused
+from hunt_loops import function_of
 
 from tailorbird import knobs
 from tailorbird.capture import capture
@@ -268,7 +269,7 @@ ROWS = [
     (conditional_expression, "f64[n]", "joined_value"),
     (branch_on_float, "f64[n] float", "joined_value"),
     (endless, "f64[n]", "budget"),
-    (row, "f64[n,m] i64[m]", "data_dependent_index"),
+    (row, "f64[n,m] i64[m]", "returns_view"),
     (slice_to, "f64[n]", "returns_view"),
     (try_block, "f64[n]", "unsupported_syntax"),
     (with_block, "f64[n]", "unsupported_syntax"),
@@ -403,3 +404,26 @@ def test_a_list_of_traced_values_stays_in_the_interpreter():
     first = show(captured(collects, args).graph)
     assert first == show(captured(collects, args).graph)
     assert len(captured(collects, args).graph.results) == 3
+
+
+def deep_loops(x, y):
+    for a in range(x.shape[0]):
+        for b in range(x.shape[0]):
+            for c in range(x.shape[0]):
+                for d in range(x.shape[0]):
+                    for e in range(x.shape[0]):
+                        for f in range(x.shape[0]):
+                            for g in range(x.shape[0]):
+                                for h in range(x.shape[0]):
+                                    y = y * x[a] + x[b + c - d] * x[e + f - g]
+                                    x[h] += float(str(y[0]))
+
+
+def test_a_refusal_in_deep_loops_keeps_its_reason():
+    assert refused(deep_loops, "f64[n] f64[k]") not in ("budget", "capture_bug")
+
+
+def test_loops_of_too_many_operations_are_refused():
+    lines = "".join(f"        x[i] = x[i] * {k} + 1\n" for k in range(2, 300))
+    function = function_of(f"def f(x):\n    for i in range(len(x)):\n{lines}", "long_body")
+    assert refused(function, "f64[n]") == "too_large"

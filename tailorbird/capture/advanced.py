@@ -191,10 +191,21 @@ def inside_known(t: Tracer, places: np.ndarray, size: Dim) -> np.ndarray:
 
 def read(t: Tracer, x: Arr, key: Any) -> Any:
     """`x[key]`."""
-    chosen = select(t, x, key)
-    if chosen.basic and len(chosen.axes) < chosen.view.ndim:
-        t.refuse("data_dependent_index", name="a row")
-    return taken(t, chosen)
+    rows = _rows(t, x, key)
+    if rows is not None:
+        return pick(t, x, rows)[0]
+    return taken(t, select(t, x, key))
+
+
+def _rows(t: Tracer, x: Arr, key: Any) -> tuple[Any, ...] | None:
+    """An index of computed integers alone that leaves axes: they are bound, for it is a view."""
+    items = tuple(_array(t, item) for item in (key if isinstance(key, tuple) else (key,)))
+    whole = sum(map(_width, items)) == x.ndim
+    if any(isinstance(item, Arr) for item in items):
+        return None
+    if whole and not any(item is None or isinstance(item, slice) for item in items):
+        return None
+    return tuple(t.integer(item) if isinstance(item, Scal) else item for item in items)
 
 
 def taken(t: Tracer, chosen: Selection) -> Any:

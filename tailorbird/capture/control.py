@@ -43,6 +43,7 @@ from tailorbird.ir.node import Operand, Value
 
 LONGEST_LITERAL = 8
 LARGEST_BODY = 60
+MOST_REFUSALS = 16
 NEVER_RETRIED = frozenset(("budget", "numpy_raises"))
 
 
@@ -195,7 +196,7 @@ class _Block:
         try:
             return self.captured(Site(s, self.frame, rounds), todo)
         except Refused as refused:
-            if refused.why.code in NEVER_RETRIED:
+            if not self.worth_writing_out(refused):
                 raise
             before.abandon()
             todo[:] = rest
@@ -203,6 +204,12 @@ class _Block:
                 return self.written_out(s, todo)
             except Refused:
                 raise refused from None
+
+    def worth_writing_out(self, refused: Refused) -> bool:
+        """Every loop around a refusal doubles how often it is met; it may be met so often only."""
+        known = self.t.refused
+        known[refused.why] = known.get(refused.why, 0) + 1
+        return refused.why.code not in NEVER_RETRIED and known[refused.why] <= MOST_REFUSALS
 
     def is_short(self, rounds: Rounds, s: ast.For) -> bool:
         count = rounds.count(self.t)

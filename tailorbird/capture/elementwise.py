@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tailorbird.capture.loose import follow
+from tailorbird.capture.meeting import agreed
 from tailorbird.capture.tracer import Tracer
 from tailorbird.ir.expr import Expr
 from tailorbird.ir.node import Operand, Value, type_of
@@ -46,7 +47,7 @@ def map_value(t: Tracer, name: str, operands: Sequence[Operand]) -> Value:
     if name == "power" and dtype.kind in "iu":
         _integer_power(t, inputs[1], types[1])
     shape = t.broadcast([x.shape for x in types])
-    inputs = [t.agreed(x, shape) for x in inputs]
+    inputs = [agreed(t, x, shape) for x in inputs]
     if name == "power" and dtype.kind == "f" and types[0].shape and _is_half(inputs[1]):
         base = t.emit("cast", [inputs[0]], {"dtype": dtype}, Type(dtype, shape))
         return t.emit("sqrt", [base], None, Type(dtype, shape))

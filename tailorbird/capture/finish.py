@@ -34,6 +34,7 @@ from tailorbird.ir.node import (
 from tailorbird.ir.types import Type
 
 STATIC_RESULTS = (bool, float, complex, str, bytes, type(None), np.generic, np.dtype, type)
+MOST_NESTED = 800  # which takes a second or two to compile
 NOT_PURE = EFFECTS | {"bind", "transfer"}
 
 
@@ -42,6 +43,12 @@ def finished(t: Tracer, returned: Any) -> Graph:
     results = _Results(t).structure(returned)
     finals = _finals(t)
     return _Canonical(t).graph(results, finals)
+
+
+def _nested(region: Region) -> int:
+    """How many nodes there are in loops and under branches."""
+    inner = [inside for node in region.nodes for inside in node.regions]
+    return sum(len(r.nodes) + _nested(r) for r in inner)
 
 
 class _Results:
@@ -135,6 +142,9 @@ class _Canonical:
         guards = t.assume.owed()
         graph = Graph(t.name, parameters, list(t.ints), guards, self.region, changed, ends)
         prune(graph)
+        size = _nested(graph.body)
+        if size > MOST_NESTED:
+            t.refuse("too_large", name=t.name, size=f"{size} operations in loops and branches")
         self.drop_unused_constants(graph)
         return graph
 

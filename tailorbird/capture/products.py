@@ -14,6 +14,7 @@ import numpy as np
 
 from tailorbird.capture.assign import store_out
 from tailorbird.capture.elementwise import elementwise
+from tailorbird.capture.meeting import along, meet
 from tailorbird.capture.registry import METHODS, handles
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, Unhandled
@@ -26,6 +27,7 @@ from tailorbird.capture.views import (
     reshape,
 )
 from tailorbird.ir.expr import Dim, product
+from tailorbird.ir.node import Value
 
 
 def matmul(t: Tracer, a: Any, b: Any, out: Any = None) -> Any:
@@ -33,18 +35,21 @@ def matmul(t: Tracer, a: Any, b: Any, out: Any = None) -> Any:
     x, y = as_arr(t, a), as_arr(t, b)
     if not x.ndim or not y.ndim:
         t.raises("ValueError: matmul: operands need at least one axis")
-    _agree(t, x, y)
+    right = _agree(t, x, y)
     t.broadcast([x.shape[:-2], y.shape[:-2]])
-    result = t.result(t.inferred("matmul", [t.read(x), t.read(y)], {}))
+    result = t.result(t.inferred("matmul", [t.read(x), right], {}))
     if isinstance(result, Arr):
         result.buffer.contiguous = result.ndim <= 2
     return result if out is None else store_out(t, result, out)
 
 
-def _agree(t: Tracer, x: Arr, y: Arr) -> None:
-    inner = y.shape[-2] if y.ndim > 1 else y.shape[0]
-    if not t.same(x.shape[-1], inner):
-        t.raises(f"ValueError: shapes do not agree: {x.shape[-1]} and {inner}")
+def _agree(t: Tracer, x: Arr, y: Arr) -> Value:
+    """y, whose size that is summed over is that of x: unified, or checked at run time."""
+    axis = max(y.ndim - 2, 0)
+    size, inner = x.shape[-1], y.shape[axis]
+    if not meet(t, size, inner):
+        t.raises(f"ValueError: shapes do not agree: {size} and {inner}")
+    return along(t, y, (*y.shape[:axis], size, *y.shape[axis + 1 :]))
 
 
 @handles(np.dot, method="dot")
@@ -53,8 +58,8 @@ def _dot(t: Tracer, a: Any, b: Any, out: Any = None) -> Any:
     if not x.ndim or not y.ndim:
         result = elementwise(t, "multiply", [a, b])
     else:
-        _agree(t, x, y)
-        result = t.result(t.inferred("dot", [t.read(x), t.read(y)], {}))
+        right = _agree(t, x, y)
+        result = t.result(t.inferred("dot", [t.read(x), right], {}))
     if isinstance(result, Arr):
         result.buffer.contiguous = True
     return result if out is None else store_out(t, result, out)
@@ -137,10 +142,10 @@ def _einsum(t: Tracer, subscripts: Any, *operands: Any, optimize: Any = False) -
         t.raises("ValueError: einsum subscripts do not match the operands")
     if len(set(output)) != len(output) or not set(output) <= set(inputs):
         t.raises("ValueError: einsum output subscripts")
-    _unify_letters(t, terms, arrays)
+    sizes = _unify_letters(t, terms, arrays)
     if len(terms) == 1 and set(output) == set(inputs):
         return _einsum_view(t, arrays[0], inputs, output)
-    values = [t.read(x) for x in arrays]
+    values = [along(t, x, tuple(sizes[c] for c in term)) for x, term in zip(arrays, terms)]
     kind = np.result_type(*(x.dtype for x in arrays))
     t.supported(kind, "einsum")
     return t.result(t.inferred("einsum", values, {"subscripts": f"{inputs}->{output}"}))
@@ -178,7 +183,8 @@ def _einsum_view(t: Tracer, x: Arr, letters: str, output: str) -> Arr:
     return permute(t, x, [letters.index(letter) for letter in output])
 
 
-def _unify_letters(t: Tracer, terms: list[str], arrays: list[Arr]) -> None:
+def _unify_letters(t: Tracer, terms: list[str], arrays: list[Arr]) -> dict[str, Dim]:
+    """The size of each letter, to which the sizes of all arrays agree."""
     sizes: dict[str, Dim] = {}
     for term, x in zip(terms, arrays):
         for k, letter in enumerate(term):
@@ -187,8 +193,15 @@ def _unify_letters(t: Tracer, terms: list[str], arrays: list[Arr]) -> None:
         for letter, size in zip(term, x.shape):
             sizes[letter] = t.together((sizes.get(letter, 1), size))
     for term, x in zip(terms, arrays):
-        if any(t.assume.canon(n) != t.assume.canon(sizes[c]) for c, n in zip(term, x.shape)):
+        if not all(_fits(t, n, sizes[c]) for c, n in zip(term, x.shape)):
             raise Unhandled  # NumPy stretches a size of 1
+    return sizes
+
+
+def _fits(t: Tracer, own: Dim, size: Dim) -> bool:
+    """Whether a size is that of its letter, or was checked to be."""
+    own, size = t.assume.canon(own), t.assume.canon(size)
+    return own == size or (own != 1 and None in (t.assume.hint(own), t.assume.hint(size)))
 
 
 @handles(np.trace, method="trace")

@@ -71,6 +71,7 @@ class Tracer:
         self.frozen: list[Any] = []
         self.bodies = 0
         self.learned: dict[ast.AST, Any] = {}
+        self.refused: dict[Why, int] = {}  # how often a loop was, and why
         self._buffers: list[ref[Buffer]] = []
         self._names: set[str] = set()
         self._loop_names: set[str] = set()
@@ -442,7 +443,7 @@ class Tracer:
         if x is None or y is None:
             if self.assume.equal(a, b) is False:
                 self.raises(f"ValueError: sizes {a} and {b} do not broadcast")
-            self._checked_equal(a, b)
+            self.checked_equal(a, b)
             return a
         if x == y:
             self.same(a, b)
@@ -453,23 +454,12 @@ class Tracer:
             return a
         self.raises(f"ValueError: sizes {x} and {y} do not broadcast")
 
-    def _checked_equal(self, a: Dim, b: Dim) -> None:
+    def checked_equal(self, a: Dim, b: Dim) -> None:
         """Sizes that are known only at run time are equal, or the graph is left."""
         difference = self.assume.canon(a - b)
         facts = {self.assume.canon(fact) for fact in self.assume.local}
         if isinstance(difference, Expr) and not {difference, -difference} <= facts:
             self.check(difference, "==")
-
-    def agreed(self, x: Operand, shape: Shape) -> Operand:
-        """x read along the sizes of the shape it broadcasts to, where they were only checked."""
-        own = type_of(x).shape
-        wanted = shape[len(shape) - len(own) :]
-        own = tuple(map(self.assume.canon, own))
-        if all(a == b or a == 1 for a, b in zip(own, wanted)) or not isinstance(x, Value):
-            return x
-        sizes = tuple(a if a == 1 else b for a, b in zip(own, wanted))
-        view = View(tuple((0, 1, k) for k in range(len(own))), sizes)
-        return self.emit("read", [x], {"view": view}, Type(x.type.dtype, sizes))
 
     def quotient(self, total: Dim, part: Dim) -> Dim:
         """total / part where NumPy needs it exact; a size may be solved for that."""

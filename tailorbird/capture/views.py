@@ -149,9 +149,7 @@ def _clamped(t: Tracer, item: Any, size: Dim, low: Dim, high: Dim) -> Dim:
     if from_front is False:
         return wrapped
     is_negative = apply("min", 1, apply("max", -at, 0))
-    ahead = apply("min", apply("max", at, 0), high)
-    behind = apply("max", apply("min", at, 0) + size, low)
-    return (1 - is_negative) * ahead + is_negative * behind
+    return apply("max", apply("min", at + is_negative * size, high), low)
 
 
 def shown(t: Tracer, x: Arr, view: View) -> Arr:

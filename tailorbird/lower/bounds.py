@@ -25,6 +25,7 @@ class Bounds:
     def __init__(self, guards: Iterable[Guard]) -> None:
         self.ranges: dict[Sym, Range] = {}
         self.limits: dict[Sym, Dim] = {}  # the most that a size is that is known late
+        self.positive: set[Sym] = set()  # bound values that are of unsigned data
         self.facts = [g.expr for g in guards if g.rel == ">="]
 
     def enter(self, var: Sym, start: Dim, stop: Dim, step: int) -> None:
@@ -107,6 +108,8 @@ class Bounds:
                 for sym in monomial:
                     term = term * self.limits.get(sym, Expr((((sym,), 1),)))
                 total = total + term
+                continue
+            if (c > 0) != up and len(monomial) == 1 and monomial[0] in self.positive:
                 continue
             if all(sym.kind in ("size", "fresh", "int", "stride", "loop") for sym in monomial):
                 total = total + Expr(((monomial, c),))

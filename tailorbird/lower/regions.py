@@ -205,7 +205,10 @@ class RegionLowerer(Lowerer):
         self.add_copy(node.inputs[0], cell, identity_view(()))
         x = node.inputs[0]
         dtype = x.type.short if isinstance(x, Value) else "i64"
-        self.steps.append(Bind(Sym(node.attrs["symbol"], "value"), cell, dtype))
+        sym = Sym(node.attrs["symbol"], "value")
+        if isinstance(x, Value) and x.type.dtype.kind == "u":
+            self.bounds.positive.add(sym)
+        self.steps.append(Bind(sym, cell, dtype))
 
     def do_scatter(self, node: Node) -> None:
         base = node.inputs[0]
