@@ -9,6 +9,7 @@ import threading
 
 import numpy as np
 import pytest
+from api_kit import in_process
 
 import tailorbird as tb
 from tailorbird import knobs
@@ -190,3 +191,56 @@ def test_one_graph_for_all_sizes(size):
     a = np.random.default_rng(size).random((size, size))
     np.testing.assert_array_equal(found(a.copy()), triangle(a.copy()))
     assert len(found.variants) == 1
+
+
+ENDLESS = """
+    import os
+    import signal
+    import threading
+    import time
+    import numpy as np
+    import tailorbird as tb
+    from tailorbird import knobs
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+
+    def settle(x, limit):
+        turns = 0
+        while x[0] > limit:
+            for i in range(x.shape[0]):
+                x[i] = x[i] * 0.5 + 1.0
+            turns += 1
+        return turns
+
+    with knobs.scope(race=False):
+        tailored = tb.tailor(settle, background=False)
+    x = np.full(50, 100.0)
+    assert tailored(x, 3.0) == settle(np.full(50, 100.0), 3.0) and tailored.variants
+    beside = []
+    stop = threading.Event()
+
+    def count():
+        while not stop.is_set():
+            beside.append(1)
+            time.sleep(0.01)
+
+    threading.Thread(target=count, daemon=True).start()
+    sent = []
+
+    def interrupt():
+        time.sleep(0.5)
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    try:
+        tailored(x, 0.0)
+    except KeyboardInterrupt:
+        print("interrupted", time.monotonic() - sent[0] < 1.0, len(beside) > 20)
+    stop.set()
+    print("usable", tailored(np.full(50, 100.0), 3.0) > 0)
+"""
+
+
+def test_a_loop_that_never_ends_is_interrupted_and_lets_other_threads_run(tmp_path):
+    assert "interrupted True True\nusable True" in in_process(tmp_path, ENDLESS)

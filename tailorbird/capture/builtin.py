@@ -78,6 +78,11 @@ def _is_even(x: Any) -> bool:
     return isinstance(x, (Arr, Joint, SymbolicRange, range))
 
 
+@handles(slice)
+def _slice(t: Tracer, *parts: Any) -> Any:
+    return concretely(t, slice, *parts) if is_static(parts) else slice(*parts)
+
+
 @handles(zip)
 def _zip(t: Tracer, *parts: Any, strict: Any = False) -> Any:
     if parts and not strict and any(map(_is_long, parts)) and all(map(_is_even, parts)):

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tailorbird.capture.meeting import meet
 from tailorbird.capture.tracer import Shape, Tracer
 from tailorbird.capture.values import Arr, Scal
 from tailorbird.ir.expr import Dim, Expr, apply, product
@@ -235,7 +236,7 @@ def broadcast_view(t: Tracer, x: Arr, shape: Shape) -> Arr:
     dims: list[Axis] = []
     for k, size in enumerate(own):
         joined = t.together((size, shape[k + added]))
-        if t.assume.canon(joined - shape[k + added]) != 0:
+        if t.assume.canon(joined - shape[k + added]) != 0 and not meet(t, joined, shape[k + added]):
             t.raises("ValueError: shape cannot be broadcast")
         fixed = t.assume.canon(own[k]) == 1 and t.assume.canon(shape[k + added]) != 1
         dims.append((0, 0, None) if fixed else (0, 1, k + added))
