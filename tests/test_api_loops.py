@@ -155,6 +155,22 @@ def test_while_with_a_way_out():
     agrees(both, (np.array([1e6, 0.0]), 1.0), (np.array([1e300, 0.0]), 0.0), (np.zeros(2), 1.0))
 
 
+def halvings(x, y):
+    turns = 0
+    while not np.allclose(x, y, atol=1e-3):
+        x = 0.5 * (x + y)
+        turns += 1
+    return (turns, x) if np.array_equal(x, y) else (-turns, x)
+
+
+def test_comparisons_of_whole_arrays_decide():
+    def counted(x, y):
+        return halvings(x, y)[0]
+
+    x = np.arange(4.0)
+    agrees(counted, (x, x + 1.0), (x, x.copy()), (np.zeros(0), np.zeros(0)), (x, np.zeros(4)))
+
+
 def test_threads_run_one_loop_at_once():
     def relax(a):
         for _ in range(200):

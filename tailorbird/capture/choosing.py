@@ -12,15 +12,17 @@ import numpy as np
 
 from tailorbird.capture.assign import store_out
 from tailorbird.capture.build import convert
+from tailorbird.capture.call import call
 from tailorbird.capture.containers import iterate
 from tailorbird.capture.elementwise import elementwise, map_value
 from tailorbird.capture.masks import nonzero
+from tailorbird.capture.reduce import reduced
 from tailorbird.capture.registry import METHODS, handles
 from tailorbird.capture.tracer import Tracer
-from tailorbird.capture.values import Unhandled
+from tailorbird.capture.values import Scal, Unhandled
 from tailorbird.capture.views import as_arr
 from tailorbird.ir.node import type_of
-from tailorbird.ir.types import PYTHON_TYPES
+from tailorbird.ir.types import PYTHON_TYPES, WEAK_BOOL
 
 
 @handles(np.where)
@@ -142,3 +144,22 @@ def _nan_to_num(
     found: Any = elementwise(t, "where", [elementwise(t, "isnan", [array]), nan, array])
     found = elementwise(t, "where", [elementwise(t, "equal", [array, np.inf]), high, found])
     return elementwise(t, "where", [elementwise(t, "equal", [array, -np.inf]), low, found])
+
+
+@handles(np.array_equal)
+def _array_equal(t: Tracer, a1: Any, a2: Any, equal_nan: Any = False) -> Any:
+    if equal_nan is not False:
+        raise Unhandled
+    a, b = as_arr(t, a1), as_arr(t, a2)
+    if a.ndim != b.ndim or not all(t.equal(x, y) for x, y in zip(a.shape, b.shape)):
+        return False
+    alike = t.array(map_value(t, "equal", [t.read(a), t.read(b)]))
+    every = reduced(t, "all", alike, tuple(range(a.ndim)))
+    return Scal(t.emit("cast", [t.operand(every)], {"dtype": WEAK_BOOL.dtype}, WEAK_BOOL))
+
+
+@handles(np.allclose)
+def _allclose(t: Tracer, a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8) -> Any:
+    near = as_arr(t, call(t, np.isclose, (a, b), {"rtol": rtol, "atol": atol}))
+    every = reduced(t, "all", near, tuple(range(near.ndim)))
+    return Scal(t.emit("cast", [t.operand(every)], {"dtype": WEAK_BOOL.dtype}, WEAK_BOOL))
