@@ -75,6 +75,10 @@ REASONS: Mapping[str, tuple[str, str]] = {
         "{name} is read after a branch that depends on array data",
         "bind it on every path, to numbers of one type or to arrays made on both",
     ),
+    "lent_array": (
+        "what is the caller's own array until a loop has run, and a new one then, is {name}",
+        "copy it before the loop: x = x.copy()",
+    ),
     "loop_shape": (
         "{name} keeps the loop from being compiled",
         "give each name one array before the loop and write into it, or make a new one each round",

@@ -171,6 +171,20 @@ def test_comparisons_of_whole_arrays_decide():
     agrees(counted, (x, x + 1.0), (x, x.copy()), (np.zeros(0), np.zeros(0)), (x, np.zeros(4)))
 
 
+def settled(x, keep):
+    seen = x
+    while x.max() > 1.0:
+        x = x * 0.5
+        if keep:
+            seen[0] = 9.0
+    return x.sum() + seen.sum()
+
+
+def test_an_argument_that_a_while_replaces():
+    agrees(lambda x: settled(x, False), (np.arange(4.0),), (np.zeros(3),), (np.full(2, 1e9),))
+    agrees(lambda x: settled(x, True), (np.arange(4.0),), (np.zeros(3),), native=False)
+
+
 def test_threads_run_one_loop_at_once():
     def relax(a):
         for _ in range(200):

@@ -186,6 +186,8 @@ def _known(x: Any, truth: bool) -> Any:
 
 def _compared(t: Tracer, op: ast.AST, left: Any, right: Any) -> Any:
     if isinstance(op, ast.Is | ast.IsNot):
+        if any(isinstance(x, Arr) and x.buffer.root.lent for x in (left, right)):
+            t.refuse("lent_array", name="compared by `is`")
         return identical(left, right) == isinstance(op, ast.Is)
     if isinstance(op, ast.In | ast.NotIn):
         return contains(t, right, left) == isinstance(op, ast.In)

@@ -94,6 +94,8 @@ class _Results:
             return Argument(root.argument)
         if root.argument is not None:
             self.t.refuse("returns_view", name=f"a view of {root.argument.name}")
+        if root.lent:
+            self.t.refuse("lent_array", name="returned")
         if root in self.buffers:
             self.t.refuse("returns_view", name="an array that is returned twice")
         self.buffers.add(root)

@@ -5,7 +5,7 @@ In: a loop. Out: None once it is captured, else the reason why not, with everyth
 Invariants: the order of attempts is fixed: as it stands; with buffers that are seen through
 disjoint views alone split into one for each; after running the body on heap shapes until one
 repeats, with the rounds before the cycle peeled and as many rounds as the cycle has in one
-iteration, the rest under branches.
+iteration, the rest under branches; with copies of arrays that others see lent to the loop.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from tailorbird.capture.arith import condition, integers
 from tailorbird.capture.attempt import Attempt
 from tailorbird.capture.branches import BREAK, STOP, branch, is_scalar, scalar_operand
-from tailorbird.capture.heap import arrays, pins, place
+from tailorbird.capture.heap import arrays, is_whole, pins, place
 from tailorbird.capture.loops import Site, distance, settled
 from tailorbird.capture.rounds import Rounds
 from tailorbird.capture.tracer import Tracer
@@ -33,6 +33,13 @@ MOST_PEELED = 3
 
 def attempts(t: Tracer, site: Site, rounds: Rounds | None) -> str | None:
     """Captures the loop by the first attempt that closes."""
+    reason = _rearranged(t, site, rounds)
+    if reason is None or _lent(t, site, rounds):
+        return None
+    return reason
+
+
+def _rearranged(t: Tracer, site: Site, rounds: Rounds | None) -> str | None:
     reason = settled(t, site, rounds)
     if reason is None:
         return None
@@ -53,6 +60,29 @@ def attempts(t: Tracer, site: Site, rounds: Rounds | None) -> str | None:
         before.abandon()
         return str(open_) if isinstance(open_, _Open) else reason
     return None
+
+
+def _lent(t: Tracer, site: Site, rounds: Rounds | None) -> bool:
+    """Whether the loop closes once names that it binds anew begin with copies of what others see
+    too (`x = step(x)` for an argument x). Nothing may tell the copies from the arrays: the loop
+    leaves those as they are, and a copy that is written, returned or compared by `is` is refused.
+    """
+    before, pinned = Attempt(t), pins(t)
+    names = site.frame.names
+    kept: list[tuple[Buffer, Value]] = []
+    for name in sorted(site.assigned & site.live):
+        x = names.get(name)
+        if isinstance(x, Arr) and is_whole(x) and x.buffer in pinned:
+            kept.append((x.buffer, x.buffer.content))
+            names[name] = t.array(x.buffer.content, contiguous=x.buffer.contiguous)
+            names[name].buffer.lent = True
+    if not kept:
+        return False
+    closes = settled(t, site, rounds) is None
+    if closes and all(buffer.content is content for buffer, content in kept):
+        return True
+    before.abandon()
+    return False
 
 
 class _Open(Exception):

@@ -301,6 +301,8 @@ class Tracer:
         buffer = x.buffer
         if not buffer.root.writeable:
             self.raises("ValueError: assignment destination is read-only")
+        if buffer.root.lent:
+            self.refuse("lent_array", name="written")
         if x.view is not None and not self._writes_once(x.view):
             self.raises("ValueError: assignment destination is read-only")
         content = self._written(x, value)

@@ -26,6 +26,7 @@ from tailorbird.ir.types import Type
 class Buffer:
     """One allocation: the type and the value of its content now.
 
+    `lent` says that it may stand for an array that others see, and so may not be told from it.
     `argument` is the graph parameter whose memory this is, `handle` the very argument object.
     `contiguous` says that the memory is known to be in C order. A buffer with a `base` is the
     base reshaped: it shares memory with the base if `shares`, and if not `shares` nobody knows;
@@ -33,8 +34,8 @@ class Buffer:
     """
 
     __slots__ = (
-        "__weakref__", "argument", "base", "content", "contiguous", "handle", "seen", "shares",
-        "type", "writeable",
+        "__weakref__", "argument", "base", "content", "contiguous", "handle", "lent", "seen",
+        "shares", "type", "writeable",
     )  # fmt: skip
 
     def __init__(self, content: Value, argument: Value | None = None) -> None:
@@ -46,6 +47,7 @@ class Buffer:
         self.seen: Any = None
         self.shares = False
         self.contiguous = False
+        self.lent = False
         self.writeable = True
 
     @property
