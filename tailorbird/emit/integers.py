@@ -104,10 +104,14 @@ class Integers(ABC):
         return self.call("llvm.smax.i64", "i64", ("i64", a), ("i64", b))
 
     def op_floordiv(self, a: str, b: str) -> str:
+        if _is_power_of_two(b):
+            return self.reg(f"ashr i64 {a}, {int(b).bit_length() - 1}")
         q, _, lower = self.divided(a, b)
         return self.reg(f"select i1 {lower}, i64 {self.reg(f'sub i64 {q}, 1')}, i64 {q}")
 
     def op_mod(self, a: str, b: str) -> str:
+        if _is_power_of_two(b):
+            return self.reg(f"and i64 {a}, {int(b) - 1}")
         _, r, lower = self.divided(a, b)
         return self.reg(f"select i1 {lower}, i64 {self.reg(f'add i64 {r}, {b}')}, i64 {r}")
 
@@ -127,3 +131,7 @@ class Integers(ABC):
         crossed = self.reg(f"icmp slt i64 {self.reg(f'xor i64 {r}, {b}')}, 0")
         some = self.reg(f"icmp ne i64 {r}, 0")
         return q, r, self.reg(f"and i1 {crossed}, {some}")
+
+
+def _is_power_of_two(x: str) -> bool:
+    return x.isdigit() and int(x).bit_count() == 1

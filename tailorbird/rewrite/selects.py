@@ -3,7 +3,7 @@
 In: a graph of core ops that nobody else holds; it is changed in place. A branch whose arms have
 nothing but scalar maps, few and cheap ones, is computed without a jump: both arms, then `where`. So
 loops over elements have no branch to mispredict. Maps have no effects and no traps, so computing
-the arm that is not taken changes nothing.
+the arm that is not taken changes nothing. An integer that an arm binds is bound for both.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _is_choice(node: Node) -> bool:
         return False
     if any(t.rank or t.dtype.kind == "c" for t in ends):
         return False
-    return all(n.op in CHEAP and not n.result.type.rank for n in inside)
+    return all(n.op == "bind" or (n.op in CHEAP and not n.result.type.rank) for n in inside)
 
 
 def _choose(node: Node, changed: dict[Value, Operand]) -> list[Node]:
