@@ -76,10 +76,6 @@ class Versions:
     yielded: set[tuple[Region, int]]
     alone: set[Value]
 
-    def changes(self, memory: Memory, after: int, before: int) -> bool:
-        """Whether a memory changes strictly between two positions."""
-        return any(after < event < before for event in memory.events)
-
 
 def has_regions(graph: Graph) -> bool:
     return any(node.regions for node in graph.body.nodes)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from tailorbird.fuse.flow import inlines
 from tailorbird.fuse.groups import Group, Plan
 from tailorbird.fuse.versions import END, Memory, Versions
-from tailorbird.ir.node import Graph, Node, Region, Value, leaves
+from tailorbird.ir.node import Graph, Node, Operand, Region, Value, leaves
 
 Span = tuple[int, int]
 
@@ -81,8 +81,11 @@ class _Lives:
         stored = any(v in self.plan.stored for v in node.outputs)
         return not stored and len(node.outputs) == 1 and inlines(node)
 
-    def reads_of(self, xs: object, at: int, around: list[tuple[Node, set[Value]]]) -> None:
-        for x in xs if isinstance(xs, tuple) else ():
+    def reads_of(
+        self, xs: tuple[Operand, ...], at: int, around: list[tuple[Node, set[Value]]]
+    ) -> None:
+        """A step at a position reads operands."""
+        for x in xs:
             if isinstance(x, Value):
                 self.read(x, at, set(), around)
 

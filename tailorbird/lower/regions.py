@@ -253,12 +253,10 @@ class RegionLowerer(Lowerer):
     # -- loops and branches
 
     def nested(self, step: Nested) -> None:
-        node = step.node
         outermost, self.inside = not self.inside, True
         steps = self.collect(lambda: self.around(step, outermost))
         self.inside = not outermost
         self.control(steps)
-        assert node.regions
 
     def collect(self, lower: Callable[[], None]) -> list[ProgramStep]:
         """The steps that something makes."""
