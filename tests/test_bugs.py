@@ -301,3 +301,27 @@ def test_a_power_of_one_half_is_a_square_root_where_numpy_says_so():
     x = np.array([-np.inf, -0.0, 4.0, np.nan, -1.0])
     agrees(lambda x: x ** np.float32(0.5), (x,), native=not LEGACY)
     agrees(lambda x: np.power(x, 0.5), (x,), (x.astype(np.float32),))
+
+
+def test_an_index_above_63_bits_is_not_a_negative_one():
+    calls = [(np.arange(5.0), np.array([v], np.uint64)) for v in (2, 2**64 - 1, 2**63)]
+    agrees(lambda x, y: x[y[0]] + x[y][0], *calls)
+
+
+def test_a_size_that_is_known_late_beside_one_that_is_zero():
+    x = np.array([[0, 9]])
+    agrees(lambda y: (y * 1)[1:, np.einsum("ij,jk->ik", y, y) % 2], (x,), native=False)
+
+
+def test_where_must_be_bool():
+    def doubled(x):
+        y = x.copy()
+        np.multiply(y, 2, out=y, where=y)
+        return y
+
+    agrees(doubled, (np.array([1, 0, 3]),), native=False)
+
+
+def test_clip_of_complex_numbers_is_numpys():
+    x = np.array([1.5 - 1.75j, complex(0.5, np.nan), 2j])
+    agrees(lambda x, low: np.clip(x, low, 30497996.0), (x, 0.25 + 2j), (x, complex(0, np.nan)))

@@ -137,6 +137,8 @@ def inside(t: Tracer, index: Value, size: Dim) -> Value:
     """Computed indices, which may count from the end: checked once in a region and those in it."""
     wide = convert(t, index, INT)
     assert isinstance(wide, Value)
+    if index.type.dtype == np.uint64:  # what does not fit is no index, and not a negative one
+        t.check(map_value(t, "less_equal", [index, np.uint64(2**63 - 1)]), "!=")
     if _is_position(t, wide, size):
         return wide
     region: Any = t.region

@@ -59,7 +59,7 @@ def _clip(t: Tracer, a: Any, a_min: Any = None, a_max: Any = None, out: Any = No
     x = t.operand(a)
     operands = [x, *(t.operand(b) for b in bounds)]
     types = [type_of(o) for o in operands]
-    if type_of(x).dtype.kind == "b" or type_of(x).weak:
+    if type_of(x).dtype.kind == "b" or type_of(x).weak or any(k.dtype.kind == "c" for k in types):
         raise Unhandled
     entries = [PYTHON_TYPES[o.dtype.kind]() if o.weak else o.dtype for o in types]
     kind = t.supported(np.result_type(*entries), "np.clip")

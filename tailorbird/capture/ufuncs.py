@@ -92,6 +92,8 @@ def _applied(
     if where is not True:
         if out is None:
             t.refuse("unsupported_call", name=f"np.{name} with where= and without out=")
+        if type_of(t.operand(where)).dtype.kind != "b":
+            t.raises("TypeError: cannot cast where= to bool")
         result = elementwise(t, "where", [where, result, out])
     if out is None:
         return result

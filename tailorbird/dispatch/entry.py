@@ -205,7 +205,8 @@ class EntryEmitter(Boxing):
         plan: list[tuple[str, str]] = []  # (frame pointer, bytes)
         for buffer in self.program.buffers:
             size = buffer.size if buffer.room is None else buffer.room
-            if buffer.name in self.ready or not t.can_compute(size):
+            known = all(map(t.can_compute, (size, *(buffer.shape if buffer.room is None else ()))))
+            if buffer.name in self.ready or not known:
                 continue
             if buffer.role == "returned":
                 continue
