@@ -15,7 +15,6 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Iterable, Sequence
-from importlib import import_module
 from typing import Any, NoReturn
 from weakref import ref
 
@@ -383,9 +382,11 @@ class Tracer:
     def at_least(self, x: Dim, least: Dim) -> bool:
         """Is x >= least? Decided, under a guard if need be; or checked at run time, then it is."""
         difference = self.assume.canon(x - least)
-        masks = import_module("tailorbird.capture.masks")
         answer = self.assume.holds(difference)
-        answer = masks.decided(self, difference) if answer is None else answer
+        if answer is None:
+            from tailorbird.capture.masks import decided
+
+            answer = decided(self, difference)
         if answer is None:
             self.check(difference, ">=")
         return answer is not False
