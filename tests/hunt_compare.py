@@ -230,23 +230,26 @@ class Noise:
             found = np.where(np.isfinite(array) & (array != 0), found, array)
             if self.rng.random() < 0.5:
                 found = np.where(np.isnan(array), -array, found)
-            if array.dtype.kind == "c" and self.rng.random() < 0.5:
-                found = np.where(np.isfinite(array), found, complex(np.nan, np.nan))
+            if array.dtype.kind == "c" and self.rng.random() < 0.7:
+                parts = self.rng.permutation([np.nan, self.rng.choice([np.nan, np.inf, -np.inf])])
+                found = np.where(np.isfinite(array), found, complex(*parts))
         if isinstance(x, np.ndarray):
             return found.astype(x.dtype)
         return array.dtype.type(found[()]) if isinstance(x, np.generic) else found.item()
 
-    def summed(self, x: Any) -> Any:
-        """What will be summed, moved or in a wider type."""
+    def summed(self, x: Any, dtype: Any = None) -> Any:
+        """What will be summed, moved or in a wider type; moved in the type it is summed in."""
+        if dtype is not None and np.dtype(dtype).kind in "fc" and isinstance(x, np.ndarray):
+            return self._moved(x.astype(dtype))
         if not self.wide or not isinstance(x, np.ndarray) or x.dtype.kind not in "fc":
             return self._moved(x)
         self.widened.add(x.dtype.char)
         return x.astype(WIDER[x.dtype.char])
 
-    def summed_as_floats(self, x: Any) -> Any:
+    def summed_as_floats(self, x: Any, dtype: Any = None) -> Any:
         """The same for means and norms, which take integers as floats."""
         whole = isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "biu"
-        return self.summed(np.asarray(x, np.float64) if whole else x)
+        return self.summed(np.asarray(x, np.float64) if whole else x, dtype)
 
     def _step(self, x: np.ndarray) -> np.ndarray:
         """Up to a few ulp of the magnitude, either way, in both parts of complex numbers."""
@@ -270,8 +273,15 @@ class Noise:
             return result
         return np.full(result.shape, np.nan, result.dtype)[()]
 
-    def move(self, x: Any) -> None:
-        """In place; numbers and arrays that cannot be written stay as they are."""
+    def move(self, x: Any, *inputs: Any) -> None:
+        """In place; numbers and arrays that cannot be written stay as they are. Small integers
+        among the inputs may have made NumPy compute in a narrower type than x has.
+        """
         if isinstance(x, np.ndarray) and x.dtype.kind in "fc" and x.flags.writeable:
-            x[...] = self._moved(x)
+            loops = [np.exp(np.ones((), np.asarray(y).dtype)).dtype for y in inputs]
+            coarse = max((np.finfo(d).eps for d in loops), default=0)
+            times = max(1.0, float(coarse / np.finfo(x.dtype).eps))
+            with np.errstate(all="ignore"):
+                step = self._moved(x) - x
+                x[...] = np.where(np.isfinite(step), x + times * step, self._moved(x))
         self.widened = set()

@@ -243,17 +243,21 @@ class Builder:
         kinds = [np.asarray(self.values[name]).dtype.kind for name in named]
         if exactness == "exact" and ("c" in kinds or "j" in text):
             exactness = "near"
+        asked = re.search(r"np\.(float|complex)\d+", text) if "{d}" in row.text else None
+        cast = f", {asked.group()}" if asked else ""
         for place, name in chosen.items():
             plain = plain.replace(place, name)
             wrap = exactness == "sum" and place not in ("{w}", "{t}")
             noise = "WF" if MEANS.search(row.text) else "W"
-            noisy = noisy.replace(place, f"{noise}({name})" if wrap else name)
+            noisy = noisy.replace(place, f"{noise}({name}{cast})" if wrap else name)
         if "prod" in row.text and not row.effect:
             noisy = f"Q({noisy}, {chosen['{a}']})"
         loose = exactness in ("near", "sum")
         if row.effect:
             target = chosen.get("{w}") or chosen["{t}"]
-            return Statement(plain, f"{noisy}\nM({target})" if loose else noisy, row.text)
+            given = chosen["{a}"] if row.text.startswith("np.") and "{a}" in chosen else target
+            moved = f"{noisy}\nM({target}, {given})"
+            return Statement(plain, moved if loose else noisy, row.text)
         self.fresh += 1
         name = f"v{self.fresh}"
         return Statement(

@@ -325,3 +325,15 @@ def test_where_must_be_bool():
 def test_clip_of_complex_numbers_is_numpys():
     x = np.array([1.5 - 1.75j, complex(0.5, np.nan), 2j])
     agrees(lambda x, low: np.clip(x, low, 30497996.0), (x, 0.25 + 2j), (x, complex(0, np.nan)))
+
+
+def test_an_exponent_of_rank_0_that_is_one_half_by_chance():
+    x = np.array([-np.inf, -0.0, 4.0, np.nan, -1.0])
+    calls = [(x, np.float64(by)) for by in (0.5, 1.5, -0.5)]
+    agrees(lambda x, by: np.power(x, by), *calls)
+    agrees(lambda x, by: x ** by[()], *[(x, np.array(by)) for _, by in calls])
+
+
+def test_the_norm_of_complex_numbers_that_are_infinite_and_nan():
+    x = np.array([[complex(np.inf, 0.5), 1 + 2j, complex(np.inf, np.nan)], [3j, 4, 1 - 1j]])
+    agrees(lambda x: (np.linalg.norm(x, axis=1), np.linalg.norm(x)), (x,), (x.astype("F"),))

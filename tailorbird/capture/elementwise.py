@@ -48,18 +48,32 @@ def map_value(t: Tracer, name: str, operands: Sequence[Operand]) -> Value:
         _integer_power(t, inputs[1], types[1])
     shape = t.broadcast([x.shape for x in types])
     inputs = [agreed(t, x, shape) for x in inputs]
-    if name == "power" and dtype.kind == "f" and types[0].shape and _is_half(inputs[1]):
-        base = t.emit("cast", [inputs[0]], {"dtype": dtype}, Type(dtype, shape))
-        return t.emit("sqrt", [base], None, Type(dtype, shape))
     value = t.emit(name, inputs, None, Type(dtype, shape))
+    if name == "power" and dtype.kind == "f" and types[0].shape and HALF_IS_SQRT:
+        value = _root_at_half(t, inputs, types[1], value)
     if t.loose:
         follow(t, name, operands, value)
     return value
 
 
-def _is_half(exponent: Operand) -> bool:
-    """Whether NumPy's loop takes square roots, which differ from powers at -0 and -inf."""
-    return isinstance(exponent, (float, np.floating)) and exponent == 0.5 and HALF_IS_SQRT
+def _root_at_half(t: Tracer, inputs: Sequence[Operand], exponent: Type, power: Value) -> Value:
+    """NumPy's loop takes square roots where one exponent of 0.5 is for all elements; they differ
+    from powers at -0 and -inf.
+    """
+    by = inputs[1]
+    if exponent.shape or exponent.dtype.kind != "f":
+        return power
+    if not isinstance(by, Value):
+        half = by == 0.5
+        return _root(t, inputs[0], power.type) if half else power
+    test = t.emit("equal", [by, 0.5], None, Type(np.dtype(bool)))
+    root = _root(t, inputs[0], power.type)
+    return t.emit("where", [test, root, power], None, power.type)
+
+
+def _root(t: Tracer, x: Operand, kind: Type) -> Value:
+    base = t.emit("cast", [x], {"dtype": kind.dtype}, kind)
+    return t.emit("sqrt", [base], None, kind)
 
 
 def _meets_floats(t: Tracer, x: Operand, dtype: np.dtype) -> Operand:

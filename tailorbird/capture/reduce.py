@@ -15,7 +15,7 @@ from tailorbird.capture.assign import store_out
 from tailorbird.capture.build import dtype_from
 from tailorbird.capture.elementwise import elementwise
 from tailorbird.capture.masks import counted
-from tailorbird.capture.registry import METHODS, handles
+from tailorbird.capture.registry import ATTRIBUTES, METHODS, handles
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, Handler, Scal, Unhandled, is_number, is_static
 from tailorbird.capture.views import as_arr, normal_axes, normal_axis, reshape
@@ -221,7 +221,11 @@ def _norm(t: Tracer, x: Any, ord: Any = None, axis: Any = None, keepdims: Any = 
     whole = ord is None and (axis is None or len(axes) <= 2)
     if not (whole or frobenius or (vector and ord == 2)):
         raise Unhandled
-    squares = as_arr(t, elementwise(t, "square", [size if array.dtype.kind == "c" else array]))
+    parts = [array]
+    if array.dtype.kind == "c":
+        parts = [ATTRIBUTES[name](t, array) for name in ("real", "imag")]
+    terms = [elementwise(t, "square", [part]) for part in parts]
+    squares = as_arr(t, elementwise(t, "add", terms) if len(terms) == 2 else terms[0])
     total = reduced(t, "sum", squares, axes, keepdims, dtype=squares.dtype)
     return elementwise(t, "sqrt", [total])
 
