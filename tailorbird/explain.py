@@ -29,6 +29,7 @@ from tailorbird.lower.steps import (
     Gemm,
     Loop,
     PythonCall,
+    Sweep,
     While,
     bodies,
 )
@@ -125,6 +126,9 @@ def _steps(steps: Sequence[Any], indent: str = "") -> Iterator[tuple[str, str]]:
     for step in steps:
         if isinstance(step, Control):
             yield from _steps(step.steps, indent)
+        elif isinstance(step, Sweep):
+            yield "sweep", f"{indent}two kernels over {step.down.inner[0].extent} rows in blocks"
+            yield from _steps(step.nests, indent + "  ")
         elif isinstance(step, Loop | While | Branch):
             yield "loop", indent + _head(step)
             for k, inside in enumerate(bodies(step)):

@@ -180,6 +180,17 @@ def test_an_argument_that_comes_back_is_one():
     assert [x.tolist() for x in given.returned] == [(X + 1).tolist(), 5]
 
 
+def test_chaos_is_not_an_error():
+    before = [np.ones(3)]
+    wanted, near = found([np.array([1.0, 2.0])]), found([np.array([1.5, 2.0])])
+    moves = wanted.apart(near, ["x"])
+    other, wrong = found([np.array([1.0, 2.6])]), found([np.array([1.0, 5.0])])
+    assert not answers.compare(wanted, other, before, ["x"], Tolerance()).right
+    judged = answers.compare(wanted, other, before, ["x"], Tolerance(), moves=moves)
+    assert judged.right and "chaotic" in judged.notes[0]
+    assert not answers.compare(wanted, wrong, before, ["x"], Tolerance(), moves=moves).right
+
+
 def test_a_field_that_stays_as_it_is_counts_as_written():
     given = answers.answers_of([X, Y], [X.copy(), Y], None, [0])
     assert list(given.written) == [0]

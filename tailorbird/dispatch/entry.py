@@ -24,11 +24,12 @@ from tailorbird.emit.control import ControlEmitter
 from tailorbird.emit.frame import Asked
 from tailorbird.emit.moves import emitter_of
 from tailorbird.emit.nest import has_partials, partial_name
+from tailorbird.emit.sweep import SLACK
 from tailorbird.ir.expr import Dim, product
 from tailorbird.ir.node import Value, leaves
 from tailorbird.lower.kernel import SIZES, Buffer, Nest, c_strides
 from tailorbird.lower.program import Bind, Check, Gemm, Program, PythonCall, parameter_strides
-from tailorbird.lower.steps import Control
+from tailorbird.lower.steps import Control, Sweep, inner_steps
 
 LARGE = 1 << 20  # bytes from which a result comes from recycled memory
 STACK = 8192  # bytes of temporaries kept on the stack
@@ -91,12 +92,18 @@ class EntryEmitter(Boxing):
         return self.module.text(), self.context
 
     def step_name(self, step: Any, k: int) -> str:
-        return step.name if isinstance(step, Nest) else f"gemm{k}"
+        return step.name if isinstance(step, Nest | Sweep) else f"gemm{k}"
 
     def emit_step(self, step: Any, k: int) -> None:
         if isinstance(step, Nest):
             emitter_of(step)(self.module, self.frame, step).emit()
             runners.Runner(self.module, self.frame).nest(step)
+            if step.swept:
+                runners.Runner(self.module, self.frame).swept(step)
+        elif isinstance(step, Sweep):
+            for nest in step.nests:
+                self.emit_step(nest, k)
+            runners.Runner(self.module, self.frame).sweep(step)
         elif isinstance(step, Gemm):
             self.emit_product(step, f"gemm{k}")
         elif isinstance(step, Control):
@@ -177,7 +184,7 @@ class EntryEmitter(Boxing):
         """Points times cost of all nests whose sizes are known at entry, and of matrix products."""
         if not hasattr(self, "_work"):
             total: Dim = 1
-            for step in self.program.steps:
+            for step in inner_steps([s for s in self.program.steps if not isinstance(s, Control)]):
                 if isinstance(step, Nest):
                     amount: Dim = runners.points(step) * step.schedule.cost
                 elif isinstance(step, Gemm):
@@ -222,6 +229,7 @@ class EntryEmitter(Boxing):
             if t.can_compute(runners.points(step)):
                 self.ready.add(step.name)
                 plan += self.partials(step)
+        plan += self.waiting_sums()
         if plan:
             self.arena(plan)
 
@@ -244,6 +252,19 @@ class EntryEmitter(Boxing):
             out.append((partial_name(nest, fold), size))
             if fold.position is not None:
                 out.append((partial_name(nest, fold) + ".at", size))
+        return out
+
+    def waiting_sums(self) -> list[tuple[str, str]]:
+        """Memory for the sums of sweeps, which wait between blocks."""
+        t, out = self.t, []
+        for step in self.program.steps:
+            if not isinstance(step, Sweep) or step.name in self.ready:
+                continue
+            columns = step.down.rows[0].extent
+            if t.can_compute(columns):
+                self.ready.add(step.name)
+                room = t.reg(f"mul i64 {t.reg(f'add i64 {t.size(columns)}, {SLACK}')}, 8")
+                out += [(partial_name(step.down, f), room) for f in step.down.stages[0].folds]
         return out
 
     def arena(self, plan: list[tuple[str, str]]) -> None:

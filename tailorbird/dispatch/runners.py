@@ -7,15 +7,21 @@ threads, so results do not change with it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from tailorbird.dispatch.text import Text
 from tailorbird.emit.builder import Module
 from tailorbird.emit.frame import Frame
 from tailorbird.emit.nest import has_partials
 from tailorbird.ir.expr import Dim, product
-from tailorbird.lower.kernel import Axis, Nest
+from tailorbird.lower.kernel import SIZES, Axis, Nest
+from tailorbird.lower.steps import Sweep
 
 PARALLEL = 1 << 20  # points * cost from which threads pay
 FOLD_POINTS = 1 << 16  # points in one chunk of a fold
+SWEEP = 1 << 18  # bytes of the rows in one block of a sweep
+SWEEP_ROWS = (4, 256)  # and the least and most of them
 
 
 def chunk_axis(nest: Nest) -> Axis | None:
@@ -147,6 +153,63 @@ class Runner:
         t.do("ret void")
         self.close(t, f"run_{nest.name}")
         self.chunk_function(nest)
+
+    # -- sweeps
+
+    def sweep(self, step: Sweep) -> None:
+        """Both nests block by block; one after the other where several threads share the work."""
+        t = self.text()
+        rows = self.size(t, step.down.inner[0].extent)
+        columns = self.size(t, step.down.rows[0].extent)
+        both = sum(n.schedule.cost for n in step.nests)
+        parallel = self.is_parallel(t, self.size(t, points(step.down)), both)
+        t.do(f"br i1 {parallel}, label %many, label %one")
+        t.label("many")
+        for nest in step.nests:
+            t.do(f"call void @run_{nest.name}(ptr %f)")
+        t.do("ret void")
+        t.label("one")
+        with self.blocks(t, step.down, rows, columns) as (low, high):
+            for nest in step.nests:
+                if nest is step.down:
+                    self.block(t, nest, low, high, "0", columns)
+                else:
+                    t.do(f"call void @{nest.name}(ptr %f, i64 {low}, i64 {high}, i64 0)")
+        t.do("ret void")
+        self.close(t, f"run_{step.name}")
+
+    def swept(self, nest: Nest) -> None:
+        """All blocks of some columns."""
+        t = self.text()
+        rows = self.size(t, nest.inner[0].extent)
+        columns = self.size(t, nest.rows[0].extent)
+        with self.blocks(t, nest, rows, columns) as (low, high):
+            self.block(t, nest, low, high, "%lo", "%hi")
+        t.do("ret void")
+        signature = f"internal void @{nest.name}(ptr %f, i64 %lo, i64 %hi, i64 %chunk)"
+        self.module.functions.append(t.function(signature, "nounwind"))
+
+    def block(self, t: Text, nest: Nest, low: str, high: str, first: str, last: str) -> None:
+        where = f"i64 {low}, i64 {high}, i64 {first}, i64 {last}"
+        t.do(f"call void @{nest.name}.block(ptr %f, {where})")
+
+    @contextmanager
+    def blocks(self, t: Text, nest: Nest, rows: str, columns: str) -> Iterator[tuple[str, str]]:
+        """A loop over blocks of rows that fit the cache; one, empty, if there are no rows."""
+        width = max(SIZES[fold.value.ty] for fold in nest.stages[0].folds)
+        long = t.op_max(t.reg(f"mul i64 {columns}, {width}"), "1")
+        fit = t.op_max(t.reg(f"sdiv i64 {SWEEP}, {long}"), str(SWEEP_ROWS[0]))
+        step = t.op_min(fit, str(SWEEP_ROWS[1]))
+        at = t.slot("i64", "0")
+        head, end = t.fresh("block"), t.fresh("swept")
+        t.do(f"br label %{head}")
+        t.label(head)
+        low = t.reg(f"load i64, ptr {at}")
+        high = t.op_min(t.reg(f"add i64 {low}, {step}"), rows)
+        yield low, high
+        t.do(f"store i64 {high}, ptr {at}")
+        t.do(f"br i1 {t.reg(f'icmp slt i64 {high}, {rows}')}, label %{head}, label %{end}")
+        t.label(end)
 
     def size_slot(self, t: Text, *key: str) -> str:
         address = t.reg(f"getelementptr i64, ptr %f, i64 {self.frame.slot(*key)}")

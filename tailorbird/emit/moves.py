@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tailorbird.emit.builder import LLVM_TYPES
 from tailorbird.emit.nest import NestEmitter
+from tailorbird.emit.sweep import SweptEmitter
 from tailorbird.lower.kernel import PART, SIZES, Axis, Nest, Store
 
 WIDE = {"b1": "i32", "i8": "i32", "u8": "i32", "i16": "i32", "u16": "i32"}
@@ -167,4 +168,6 @@ class PackEmitter(NestEmitter):
 
 def emitter_of(nest: Nest) -> type[NestEmitter]:
     """What emits a nest."""
+    if nest.swept:
+        return SweptEmitter
     return PackEmitter if nest.packs else NestEmitter

@@ -52,9 +52,9 @@ class NestEmitter(Values):
         self.b.do("ret void")
         self.finish(self.nest.name)
 
-    def finish(self, name: str) -> None:
+    def finish(self, name: str, ranges: str = "i64 %lo, i64 %hi, i64 %chunk") -> None:
         wide = 'nounwind "prefer-vector-width"="512"'
-        signature = f"void @{name}(ptr %f, i64 %lo, i64 %hi, i64 %chunk)"
+        signature = f"void @{name}(ptr %f, {ranges})"
         text = self.b.function(signature, wide if self.module.avx512 else "nounwind")
         self.module.functions.append(text)
 

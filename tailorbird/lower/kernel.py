@@ -237,3 +237,4 @@ class Nest:
     nodes: list[str] = field(default_factory=list)  # the graph ops it came from, for explain
     scan: bool = False  # the stage's stores see the folds as they run; or a move, in order
     packs: bool = False  # what the masks of its stores pick goes one after another
+    swept: bool = False  # folds down an array that another nest runs along at the same time

@@ -57,6 +57,7 @@ from tailorbird.lower.steps import (
     inner_steps,
     parameter_strides,
 )
+from tailorbird.lower.sweeps import join_sweeps
 
 __all__ = ["Bind", "Check", "Gemm", "Matrix", "Program", "PythonCall", "lower", "parameter_strides"]
 
@@ -90,6 +91,7 @@ def lower(
             if isinstance(owes, Expr):
                 graph.guards.append(Guard(">=", owes))
     jam_all(program.steps)
+    program.steps = join_sweeps(program.steps)
     return program
 
 

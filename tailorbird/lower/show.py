@@ -5,7 +5,7 @@ from __future__ import annotations
 from tailorbird.fuse.flow import Position
 from tailorbird.lower.kernel import Cell, Const, Ex, Index, Load, Nest, Op, Scalar, Size, Store
 from tailorbird.lower.program import Check, Gemm, Program, PythonCall
-from tailorbird.lower.steps import Bind, Control, Loop, ProgramStep, While, bodies
+from tailorbird.lower.steps import Bind, Control, Loop, ProgramStep, Sweep, While, bodies
 
 
 def show_program(program: Program) -> str:
@@ -39,6 +39,8 @@ def show_step(step: ProgramStep) -> list[str]:
     if isinstance(step, Loop):
         until = "" if step.until is None else f" until {step.until.name}"
         return [f"  for {step.var} in {step.start}:{step.stop}:{step.step}{until}", *inside[0]]
+    if isinstance(step, Sweep):
+        return [f"  sweep {step.down.inner[0].extent} rows in blocks", *inside[0]]
     if isinstance(step, While):
         return ["  while", *inside[0], f"  is {step.flag.name}", *inside[1]]
     return [f"  if {step.flag.name}", *inside[0], "  else", *inside[1]]

@@ -109,7 +109,26 @@ class Control:
     cells: list[Buffer] = field(default_factory=list)
 
 
-ProgramStep = Nest | Gemm | PythonCall | Check | Bind | Loop | While | Branch | Control
+@dataclass
+class Sweep:
+    """Two nests over one array, block by block of its rows; `down` is the one of them that folds
+    down the rows.
+    """
+
+    nests: tuple[Nest, Nest]
+    down: Nest
+
+    @property
+    def along(self) -> Nest:
+        """The one that runs along each row."""
+        return self.nests[0] if self.down is self.nests[1] else self.nests[1]
+
+    @property
+    def name(self) -> str:
+        return f"{self.along.name}.{self.down.name}"
+
+
+ProgramStep = Nest | Gemm | PythonCall | Check | Bind | Loop | While | Branch | Control | Sweep
 
 
 def inner_steps(steps: Sequence[ProgramStep]) -> Iterator[ProgramStep]:
@@ -126,6 +145,8 @@ def bodies(step: ProgramStep) -> tuple[list[ProgramStep], ...]:
         return (step.steps,)
     if isinstance(step, Loop):
         return (step.body,)
+    if isinstance(step, Sweep):
+        return (list(step.nests),)
     if isinstance(step, While):
         return (step.test, step.body)
     return step.arms if isinstance(step, Branch) else ()
