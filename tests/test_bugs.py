@@ -337,3 +337,14 @@ def test_an_exponent_of_rank_0_that_is_one_half_by_chance():
 def test_the_norm_of_complex_numbers_that_are_infinite_and_nan():
     x = np.array([[complex(np.inf, 0.5), 1 + 2j, complex(np.inf, np.nan)], [3j, 4, 1 - 1j]])
     agrees(lambda x: (np.linalg.norm(x, axis=1), np.linalg.norm(x)), (x,), (x.astype("F"),))
+
+
+def test_what_a_mask_picks_in_a_loop_is_there_for_what_reads_it():
+    def looked_up(places, table):
+        total = np.zeros(20)
+        for turn in range(20):
+            found = places[places > turn]
+            total[turn] = np.sum(table[found % 7] * 2)
+        return total
+
+    agrees(looked_up, (np.arange(-9, 50), np.arange(9.0)))

@@ -128,8 +128,8 @@ class Lowerer:
     # -- buffers
 
     def count_uses(self) -> None:
-        for node in self.graph.body.nodes:
-            for x in node.inputs:
+        for node in self.graph.body.walk():
+            for x in (*node.inputs, *(y for region in node.regions for y in region.yields)):
                 if isinstance(x, Value):
                     self.uses[x] = self.uses.get(x, 0) + 1
         for x in [*leaves(self.graph.results), *self.graph.finals.values()]:
