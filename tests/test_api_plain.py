@@ -178,9 +178,9 @@ def test_arguments_of_any_kind(other):
 
 def test_a_long_list_of_arrays_does_not_stall():
     tailored = tb.tailor(lambda xs: sum(xs), background=False)
-    start = time.perf_counter()
+    start = time.process_time()
     assert is_same(tailored([X] * 20_000), sum([X] * 20_000))
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_the_switch_for_plain(monkeypatch):

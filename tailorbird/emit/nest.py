@@ -14,11 +14,14 @@ those and stores the results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 
-from tailorbird.emit.builder import MEMORY_TYPES
+from tailorbird.emit.builder import MEMORY_TYPES, Module
 from tailorbird.emit.casts import is_float
 from tailorbird.emit.folds import Accumulator, Compensated
+from tailorbird.emit.frame import Frame
 from tailorbird.emit.values import Values
 from tailorbird.lower.kernel import Axis, Fold, Nest, Op, Stage
 
@@ -42,7 +45,14 @@ def is_float_sum(fold: Fold) -> bool:
 
 
 class NestEmitter(Values):
-    """Emits the function or functions of one nest into a module."""
+    """Emits the function or functions of one nest into a module.
+
+    `views` are the rows that run together: this one, and others that only differ in where they are.
+    """
+
+    def __init__(self, module: Module, frame: Frame, nest: Nest) -> None:
+        self.views: list[NestEmitter] = [self]
+        super().__init__(module, frame, nest)
 
     def emit(self) -> None:
         if has_partials(self.nest):
@@ -71,6 +81,8 @@ class NestEmitter(Values):
         order = [a for a in self.nest.rows if a.name != self.s.vector]
         if depth < len(order):
             low, high = self.bounds(order[depth])
+            if depth == len(order) - 1 and self.s.together > 1:
+                low = self.several_rows(order[depth], low, high)
             with self.b.loop(low, high) as i, self.axis(order[depth], i):
                 self.rows(depth + 1)
             return
@@ -80,6 +92,42 @@ class NestEmitter(Values):
         (vector,) = (a for a in self.nest.rows if a.name == self.s.vector)
         low, high = self.bounds(vector)
         self.vector_loop(vector, low, high, self.row)
+
+    def several_rows(self, axis: Axis, low: str, high: str) -> str:
+        """Rows that run together, as long as there are enough; the first row that is left."""
+        b, many = self.b, self.s.together
+        count = high if low == "0" else b.pure(f"sub nsw i64 {high}, {low}")
+        whole = b.pure(f"and i64 {count}, {-many}")
+        middle = whole if low == "0" else b.pure(f"add nsw i64 {low}, {whole}")
+        with b.loop(low, middle, many) as i, ExitStack() as stack:
+            self.views = [self, *(self.another() for _ in range(many - 1))]
+            for k, view in enumerate(self.views):
+                at = b.pure(f"add nsw i64 {i}, {k}") if k else i
+                stack.enter_context(view.here(axis, at))
+            self.row([0])
+        self.views = [self]
+        return middle
+
+    def another(self) -> NestEmitter:
+        """A view of the same function that can be elsewhere."""
+        view = copy.copy(self)
+        view.memory = copy.copy(self.memory)
+        view.memory.env, view.memory.order = dict(self.memory.env), list(self.memory.order)
+        view.cells, view.memo = {}, {}
+        return view
+
+    @contextmanager
+    def here(self, axis: Axis, counter: str) -> Iterator[None]:
+        """Inside a loop over an axis, this view alone."""
+        with super().axis(axis, counter):
+            yield
+
+    @contextmanager
+    def axis(self, axis: Axis, counter: str) -> Iterator[None]:
+        with ExitStack() as stack:
+            for view in self.views:
+                stack.enter_context(view.here(axis, counter))
+            yield
 
     def vector_loop(
         self, axis: Axis, low: str, high: str, body: Callable[[list[int]], None]
@@ -118,10 +166,12 @@ class NestEmitter(Values):
         """From low to end, only the lanes below high."""
         width = self.s.width
         with self.b.loop(low, end, width * len(lanes)) as i, self.axis(axis, i):
-            old = self.masks
-            self.masks = {k: self.lane_mask(i, k, high) for k in lanes} if width > 1 else {}
+            masks = {k: self.lane_mask(i, k, high) for k in lanes} if width > 1 else {}
+            for view in self.views:
+                view.masks = masks
             body(lanes)
-            self.masks = old
+            for view in self.views:
+                view.masks = {}
 
     def lane_mask(self, i: str, lane: int, high: str) -> str:
         """The lanes from i + lane on that are below high: a mask register, or a compare without
@@ -153,10 +203,11 @@ class NestEmitter(Values):
     def row(self, lanes: list[int]) -> None:
         """All stages of one row, or of a vector of rows for each lane offset."""
         for stage in self.nest.stages:
-            self.memo = {}
-            self.together = lanes
-            for lane in lanes:
-                self.store_all(stage.head, lane)
+            for view in self.views:
+                view.memo = {}
+                view.together = lanes
+                for lane in lanes:
+                    view.store_all(stage.head, lane)
             if not stage.loops:
                 continue
             if self.lanes_are_rows or not self.s.vector:
@@ -281,46 +332,60 @@ class NestEmitter(Values):
     # -- lanes along a row: folds are merged across lanes
 
     def stage_across_lanes(self, stage: Stage) -> None:
-        for fold, (value, position) in self.across(stage):
-            self.cells[fold.cell.name] = {0: position or value}
+        for view, found in zip(self.views, self.across(stage), strict=True):
+            for fold, (value, position) in found:
+                view.cells[fold.cell.name] = {0: position or value}
 
-    def across(self, stage: Stage) -> list[tuple[Fold, tuple[str, str]]]:
-        """The loops of a stage: other inner axes, then blocks, then vectors; the closed folds."""
+    def across(self, stage: Stage) -> list[list[tuple[Fold, tuple[str, str]]]]:
+        """The loops of a stage: other inner axes, then blocks, then vectors; the closed folds of
+        every view.
+        """
         (vector,) = (a for a in self.nest.inner if a.name == self.s.vector)
         others = [a for a in self.nest.inner if a is not vector]
         width, unroll = self.s.width, self.s.unroll
-        sums: Sums = {
-            f.cell.name: [Accumulator(self.b, f, width) for _ in range(unroll)] for f in stage.folds
-        }
-        totals = {
-            f.cell.name: Compensated(self.b, f.value.ty, width)
-            for f in stage.folds
-            if is_float_sum(f)
-        }
+        sums: list[Sums] = [
+            {
+                f.cell.name: [Accumulator(self.b, f, width) for _ in range(unroll)]
+                for f in stage.folds
+            }
+            for _ in self.views
+        ]
+        totals = [
+            {
+                f.cell.name: Compensated(self.b, f.value.ty, width)
+                for f in stage.folds
+                if is_float_sum(f)
+            }
+            for _ in self.views
+        ]
 
         def body(lanes: list[int]) -> None:
-            self.together = lanes
+            for view in self.views:
+                view.together = lanes
             for k, lane in enumerate(lanes):
-                self.compute_first(stage, lane)
-                for fold in stage.folds:
-                    self.take(fold, sums[fold.cell.name][k], lane, self.masks.get(lane))
-                self.store_all(stage.stores, lane)
+                for view, own in zip(self.views, sums, strict=True):
+                    view.compute_first(stage, lane)
+                    for fold in stage.folds:
+                        view.take(fold, own[fold.cell.name][k], lane, view.masks.get(lane))
+                    view.store_all(stage.stores, lane)
 
         def vectors(axis: Axis, low: str, high: str) -> None:
             self.vector_loop(axis, low, high, body)
 
         def flush() -> None:
-            for name, total in totals.items():
-                total.take(merged(sums[name]))
-                for a in sums[name][1:]:
-                    a.reset()
+            for own, found in zip(sums, totals, strict=True):
+                for name, total in found.items():
+                    total.take(merged(own[name]))
+                    for a in own[name][1:]:
+                        a.reset()
 
-        if totals:
+        if any(totals):
             self.blocked_loops([*others, vector], BLOCK, vectors, flush)
         else:
             self.inner_loops(others, lambda: vectors(vector, *self.bounds(vector)))
         return [
-            (f, self.close_fold(f, sums[f.cell.name], totals.get(f.cell.name))) for f in stage.folds
+            [(f, self.close_fold(f, own[f.cell.name], found.get(f.cell.name))) for f in stage.folds]
+            for own, found in zip(sums, totals, strict=True)
         ]
 
     def close_fold(
@@ -355,7 +420,7 @@ class NestEmitter(Values):
     def emit_partials(self) -> None:
         """One chunk's folds to memory, then a second function that folds the chunks."""
         stage, *rest = self.nest.stages
-        for fold, (value, position) in self.across(stage):
+        for fold, (value, position) in self.across(stage)[0]:
             self.put_partial(fold, value, position)
         self.b.do("ret void")
         self.finish(self.nest.name)

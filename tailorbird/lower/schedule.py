@@ -42,6 +42,7 @@ def expressions_of(roots: Iterable[Ex]) -> list[Ex]:
 
 FEW, MANY = 4, 64  # elements of a short row; rows that make it worth while to run across them,
 # and elements of a row for which that code may still be used
+SHORT, MIDDLING = 512, 4096  # elements of rows of which four, or two, run together
 DEAR = 12  # cost of an op, an exp say, of which two vectors fill the registers
 LIGHT = 8  # cost below which a map waits for memory
 HALF = 32  # bytes: such maps run better on half vectors, which seldom straddle two cache lines
@@ -107,8 +108,27 @@ def schedule(nest: Nest, width_bytes: int, sizes: Mapping[Sym, int] | None = Non
     unroll = _unroll(nest, vector, cost, max(costs, default=0))
     while unroll > 4 and nest.rows and _extent(nest, vector, sizes or {}) < unroll * width:
         unroll //= 2
-    nest.schedule = Schedule(vector, width, unroll, cost, owes)
+    together, unroll = _together(nest, vector, order, unroll, sizes or {})
+    nest.schedule = Schedule(vector, width, unroll, cost, owes, together)
     return nest
+
+
+def _together(
+    nest: Nest, vector: str, order: list[Ex], unroll: int, sizes: Mapping[Sym, int]
+) -> tuple[int, int]:
+    """How many rows run at once, and how many vectors of each: short rows hide the latency of each
+    other's folds, and rows that read the same elements share the loads.
+    """
+    folding = any(stage.folds for stage in nest.stages)
+    if not folding or nest.scan or not nest.rows or all(a.name != vector for a in nest.inner):
+        return 1, unroll
+    row = nest.rows[-1].name
+    moving = [x for x in order if isinstance(x, Load) and x.at.stride(vector) != 0]
+    shared = all(x.at.stride(row) == 0 and not x.computed for x in moving)
+    length = math.prod(_extent(nest, a.name, sizes) for a in nest.inner)
+    if length <= SHORT or (moving and shared):
+        return 4, min(unroll, 2)
+    return (2 if length <= MIDDLING else 1), unroll
 
 
 def _only_gathers(order: list[Ex], vector: str, cost: int) -> bool:
