@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
+from tailorbird.assemble.target import host
+from tailorbird.dispatch.products import choose
 from tailorbird.dispatch.race import PLAIN, Heat
 from tailorbird.dispatch.signature import bucket
 from tailorbird.dispatch.tiers import Tiers
@@ -151,7 +153,8 @@ def _step(step: Any) -> tuple[str, str]:
     if isinstance(step, Nest):
         return "kernel", f"{_operations(step.nodes)}   ({_loops(step)}; {step.schedule})"
     if isinstance(step, Gemm):
-        return "blas", f"{step.m} x {step.k} @ {step.k} x {step.n}"
+        who = choose(host()).told(step.out.buffer.ty)
+        return "product", f"{step.m} x {step.k} @ {step.k} x {step.n}   ({who})"
     if isinstance(step, Check):
         return "check", "plain Python takes over where a division by zero or the like would raise"
     assert isinstance(step, PythonCall)

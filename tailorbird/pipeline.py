@@ -24,9 +24,10 @@ from typing import Any
 import numpy as np
 
 from tailorbird import events, knobs
-from tailorbird.assemble import blas, build, symbols, target
+from tailorbird.assemble import build, symbols, target
 from tailorbird.capture import capture
 from tailorbird.dispatch.entry import EntryEmitter
+from tailorbird.dispatch.products import choose
 from tailorbird.dispatch.trampoline import is_direct
 from tailorbird.dispatch.variant import Variant, leaves_of, make_variant
 from tailorbird.errors import Refused
@@ -124,10 +125,9 @@ def _emit(work: Work) -> None:
     work.places = list(range(len(sources)))
     if is_direct(work.captured):
         work.places = [work.names.index(s.root[1]) for s in sources]
-    library = blas.blas()
-    bits = library.int_bits if library is not None else 64
-    wide = target.host().vector_bytes == 64
-    emitter = EntryEmitter(work.program, work.leaves, work.places, wide, bits)
+    machine = target.host()
+    choice, wide = choose(machine), machine.vector_bytes == 64
+    emitter = EntryEmitter(work.program, work.leaves, work.places, wide, choice)
     work.ir, work.context = emitter.emit([])
 
 

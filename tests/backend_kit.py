@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from tailorbird import knobs
-from tailorbird.assemble import blas, build, symbols, target
-from tailorbird.dispatch import entry
+from tailorbird.assemble import build, symbols, target
+from tailorbird.dispatch import entry, products
 from tailorbird.dispatch import object as callables
 from tailorbird.dispatch.variant import leaves_of, python_callable
 from tailorbird.fuse.groups import fuse
@@ -56,11 +56,8 @@ def compile_graph(graph: Graph, arguments: Sequence[Any]) -> Native:
     machine = target.host()
     layouts = tuple(leaf.layout for leaf in found[: len(graph.parameters)])
     program = lower(graph, fuse(graph), layouts, machine.vector_bytes)
-    library = blas.blas()
-    bits = library.int_bits if library is not None else 64
-    emitter = entry.EntryEmitter(
-        program, found, list(range(len(found))), machine.vector_bytes == 64, bits
-    )
+    wide, choice = machine.vector_bytes == 64, products.choose(machine)
+    emitter = entry.EntryEmitter(program, found, list(range(len(found))), wide, choice)
     ir, context = emitter.emit([])
     with knobs.scope(cache=False):
         code = build.build(ir, ["entry"], symbols.resolve)

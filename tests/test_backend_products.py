@@ -11,6 +11,7 @@ from tailorbird.ir.expr import symbol
 from tailorbird.ir.node import Graph, Value
 from tailorbird.ir.shapes import infer
 from tailorbird.ir.types import Type
+from tailorbird.lower.steps import Gemm
 from tests.backend_kit import MISS, compile_graph
 from tests.layouts import LAYOUTS, laid_out
 
@@ -94,6 +95,21 @@ def test_einsum(subscripts):
     graph = make("einsum", SHAPES["plain"], np.dtype("f8"), subscripts=subscripts)
     got = compile_graph(graph, [a, b])(a, b)
     np.testing.assert_allclose(got, np.einsum(subscripts, a, b), rtol=1e-14)
+
+
+def test_a_batch_over_one_matrix_becomes_rows():
+    for name, batch in (("left batch", 0), ("batch", 1), ("right batch", 1)):
+        x, y = (numbers(s, {"b": 2, "m": 3, "k": 4, "n": 5}, "f8", 0) for s in SHAPES[name])
+        native = compile_graph(make("matmul", SHAPES[name], np.dtype("f8")), [x, y])
+        (step,) = [step for step in native.program.steps if isinstance(step, Gemm)]
+        assert len(step.batch) == batch
+        np.testing.assert_allclose(native(x, y), x @ y, rtol=1e-13)
+    spread = ((B, M, 1, K), (K, N))
+    x, y = (numbers(s, {"b": 2, "m": 3, "k": 4, "n": 5}, "f8", 0) for s in spread)
+    native = compile_graph(make("matmul", spread, np.dtype("f8")), [x, y])
+    (step,) = [step for step in native.program.steps if isinstance(step, Gemm)]
+    assert not step.batch
+    np.testing.assert_allclose(native(x, y), x @ y, rtol=1e-13)
 
 
 def test_a_matrix_and_its_transpose_make_a_symmetric_product():

@@ -30,6 +30,9 @@ SPELLINGS = (
     ("cblas_", "", 32),
 )
 PROBE = "dgemm"
+# OpenBLAS names its kernels after CPUs; those of other names use vectors of 32 bytes or less.
+CORE_NAME = "openblas_get_corename"
+WIDE_CORES = frozenset(("SkylakeX", "Cooperlake", "SapphireRapids"))
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,15 @@ class Blas:
     def find(self, name: str) -> int | None:
         """The address of the C function `name` (`dgemm`, `sgemv`, `ddot`, `zdotu_sub`), or None."""
         return _symbol(self.path, f"{self.prefix}{name}{self.suffix}")
+
+    def vector_bytes(self, most: int) -> int:
+        """How wide the vectors of its kernels are; `most` where it does not say."""
+        name = f"{self.prefix.removesuffix('cblas_')}{CORE_NAME}{self.suffix}"
+        address = _symbol(self.path, name)
+        if not address:
+            return most
+        core = ctypes.CFUNCTYPE(ctypes.c_char_p)(address)() or b""
+        return most if core.decode() in WIDE_CORES else 32
 
 
 @functools.cache

@@ -68,8 +68,10 @@ def load(obj: bytes, exports: Sequence[str], resolve: Resolve = process.resolve)
 
 
 @functools.cache
-def build_runtime(name: str, ir: str, exports: tuple[str, ...]) -> jit.Library:
+def build_runtime(
+    name: str, ir: str, exports: tuple[str, ...], resolve: Resolve = process.resolve
+) -> jit.Library:
     """A piece of the runtime, built once per process and never unloaded."""
-    library = build(ir, exports, name=name)
+    library = build(ir, exports, resolve, name=name)
     library.make_permanent()
     return library

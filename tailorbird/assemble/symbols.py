@@ -14,6 +14,7 @@ asked for.
 | `tb_plain` | a byte; its address, returned by an entry, means "the plain function is faster" |
 | `tb_parfor`, `tb_threads` | the pool (`pool.py`) |
 | `tb_new_large`, `tb_scratch`, `tb_scratch_free` | result memory (`memory.py`) |
+| `tb_multiply_f64`, `tb_multiply_f32` | our own matrix product (`multiply.py`) |
 | `tb_cblas_dgemm` ... | NumPy's own BLAS (`blas.py`), integers of `blas().int_bits` bits |
 | `sin`, `fmod`, `memcpy` ... | libm, libgcc, libc |
 
@@ -121,6 +122,15 @@ def _memory(name: str) -> Callable[[], int]:
     return address
 
 
+def _multiply(ty: str) -> Callable[[], int]:
+    def address() -> int:
+        from tailorbird.assemble import multiply
+
+        return multiply.address(ty)
+
+    return address
+
+
 _RUNTIME: Mapping[str, Callable[[], int]] = {
     "tb_miss": lambda: MISS,
     "tb_plain": lambda: PLAIN,
@@ -129,4 +139,6 @@ _RUNTIME: Mapping[str, Callable[[], int]] = {
     "tb_new_large": _memory("tb_new_large"),
     "tb_scratch": _memory("tb_scratch"),
     "tb_scratch_free": _memory("tb_scratch_free"),
+    "tb_multiply_f32": _multiply("f32"),
+    "tb_multiply_f64": _multiply("f64"),
 }

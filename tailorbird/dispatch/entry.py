@@ -18,7 +18,7 @@ from typing import Any
 from tailorbird.dispatch import abi, guards, runners
 from tailorbird.dispatch.boxing import ASK, COUNTDOWN, HITS, LOST, OBJECTS, Boxing, Context
 from tailorbird.dispatch.guards import INTEGER, Leaf, put
-from tailorbird.dispatch.products import Multiplier
+from tailorbird.dispatch.products import Choice, Multiplier
 from tailorbird.emit.builder import Module
 from tailorbird.emit.control import ControlEmitter
 from tailorbird.emit.frame import Asked
@@ -48,12 +48,12 @@ class EntryEmitter(Boxing):
         leaf_list: list[Leaf],
         places: list[int],
         avx512: bool,
-        int_bits: int,
+        choice: Choice,
     ) -> None:
         self.program = program
         self.leaves = leaf_list
         self.places = places
-        self.int_bits = int_bits
+        self.choice = choice
         super().__init__(Module(avx512))
         self.arenas: list[tuple[str, str]] = []
         self.filled: set[Any] = set()
@@ -112,7 +112,7 @@ class EntryEmitter(Boxing):
     def emit_product(self, step: Gemm, name: str) -> list[Hashable]:
         """The function of a matrix product; the slots of the frame that it reads."""
         asked = Asked(self.frame)
-        Multiplier(self.module, asked, step, self.int_bits).emit(name)
+        Multiplier(self.module, asked, step, self.choice).emit(name)
         return asked.keys
 
     # -- guards

@@ -1,14 +1,19 @@
-"""Matrix products through NumPy's own BLAS.
+"""Matrix products by our own kernels (`emit/gemm.py`) or through NumPy's own BLAS.
 
 `run_<name>(ptr %f)` multiplies every pair of matrices of a batch: nothing when the result is empty,
 zeros when nothing is summed, a matrix-vector product for one row or column, a symmetric product for
 a matrix and its own transpose, else a full one. Those are NumPy's own choices, so results agree.
+
+Invariants: BLAS does complex products and those of a matrix and a vector. Of the others ours does
+all but thin ones where its vectors are wider than BLAS's, and small ones where they are not.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tailorbird.assemble import blas
+from tailorbird.assemble.target import Target
 from tailorbird.dispatch.runners import Runner
 from tailorbird.emit.builder import LLVM_TYPES, Module
 from tailorbird.emit.frame import Frame
@@ -17,7 +22,37 @@ from tailorbird.lower.program import Gemm, Matrix
 
 ROW_MAJOR, NO_TRANS, TRANS, UPPER = 101, 111, 112, 121
 LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
+SMALL = 1 << 17  # products up to which our kernels are ahead of equally wide ones
+# What a thin product is about: a large matrix that lies transposed is read once for a few rows or
+# columns, which BLAS does in the order of memory.
+THIN_ROWS, THIN_COLUMNS, THIN_FROM = 16, 8, 1 << 15
 Arguments = list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Who multiplies: our own kernels up to `most` products, without end where it is None; then
+    BLAS, whose integers have `int_bits` bits.
+    """
+
+    int_bits: int
+    most: int | None
+
+    def told(self, ty: str) -> str:
+        """The choice for people."""
+        if ty in PART:
+            return "NumPy's BLAS"
+        upto = "" if self.most is None else f" up to {self.most} products"
+        return f"own kernel{upto}, else NumPy's BLAS"
+
+
+def choose(machine: Target) -> Choice:
+    """The choice on a machine whose NumPy has this BLAS."""
+    library = blas.blas()
+    if library is None:
+        return Choice(64, None)
+    wider = machine.vector_bytes > library.vector_bytes(machine.vector_bytes)
+    return Choice(library.int_bits, None if wider else SMALL)
 
 
 def is_gram(step: Gemm) -> bool:
@@ -46,10 +81,10 @@ class Placed:
 class Multiplier(Runner):
     """Writes the run function of one matrix product."""
 
-    def __init__(self, module: Module, frame: Frame, step: Gemm, int_bits: int) -> None:
+    def __init__(self, module: Module, frame: Frame, step: Gemm, choice: Choice) -> None:
         super().__init__(module, frame)
         self.step = step
-        self.int_bits = int_bits
+        self.choice = choice
         self.ty = step.out.buffer.ty
         self.t = self.text()
 
@@ -122,10 +157,41 @@ class Multiplier(Runner):
         self.gemv(a, (b.pointer, step), (out.pointer, out.leading), False)
         t.do("br label %next")
         t.label("full")
+        if self.ty not in PART:
+            self.ours(a, b, out)
         if is_gram(self.step):
             self.syrk(a, out)
         else:
             self.gemm(a, b, out)
+
+    def ours(self, a: Placed, b: Placed, out: Placed) -> None:
+        """Our own kernels, where they are chosen; goes on where they are not."""
+        t = self.t
+        t.do(f"br i1 {self.is_ours(a, b, out)}, label %ours, label %theirs")
+        t.label("ours")
+        layouts = [("ptr", a.pointer), ("i64", a.leading), ("i64", str(int(a.transposed)))]
+        layouts += [("ptr", b.pointer), ("i64", b.leading), ("i64", str(int(b.transposed)))]
+        layouts += [("ptr", out.pointer), ("i64", out.leading)]
+        sizes = [("i64", size) for size in (out.rows, out.columns, a.columns)]
+        gram = ("i64", str(int(is_gram(self.step))))
+        t.call(f"tb_multiply_{self.ty}", "void", *layouts, *sizes, gram)
+        t.do("br label %next")
+        t.label("theirs")
+
+    def is_ours(self, a: Placed, b: Placed, out: Placed) -> str:
+        t = self.t
+        chosen = "true"
+        if self.choice.most is not None:
+            area = t.reg(f"mul i64 {out.rows}, {out.columns}")
+            work = t.reg(f"mul i64 {area}, {a.columns}")
+            chosen = t.reg(f"icmp sle i64 {work}, {self.choice.most}")
+        for matrix, side, least in ((a, out.columns, THIN_COLUMNS), (b, out.rows, THIN_ROWS)):
+            if matrix.transposed:
+                area = t.reg(f"mul i64 {matrix.rows}, {matrix.columns}")
+                large = t.reg(f"icmp sgt i64 {area}, {THIN_FROM}")
+                thin = t.reg(f"and i1 {large}, {t.reg(f'icmp slt i64 {side}, {least}')}")
+                chosen = t.reg(f"and i1 {chosen}, {t.reg(f'xor i1 {thin}, true')}")
+        return chosen
 
     # -- BLAS
 
@@ -180,7 +246,7 @@ class Multiplier(Runner):
 
     def integers(self, *registers: str) -> Arguments:
         """As wide as BLAS has them."""
-        if self.int_bits == 64:
+        if self.choice.int_bits == 64:
             return [("i64", register) for register in registers]
         return [("i32", self.narrow(register)) for register in registers]
 

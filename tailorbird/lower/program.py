@@ -56,6 +56,7 @@ from tailorbird.lower.steps import (
     PythonCall,
     inner_steps,
     parameter_strides,
+    taller,
 )
 from tailorbird.lower.sweeps import join_sweeps
 
@@ -364,7 +365,8 @@ class Lowerer:
         strides = target.strides
         result = Matrix(target, 0, False, strides[-2], strides[:-2])
         a, b = _widen(a, shape_a, batch), _widen(b, shape_b, batch)
-        self.steps.append(Gemm(a, b, result, shape_a[-2], shape_b[-1], shape_a[-1], batch))
+        step = Gemm(a, b, result, shape_a[-2], shape_b[-1], shape_a[-1], batch)
+        self.steps.append(taller(step))
 
     def matrix(self, x: Operand, ty: str) -> Matrix | None:
         """A matrix operand as it lies in memory; copied when BLAS cannot read it so. None: another

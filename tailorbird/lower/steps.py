@@ -7,7 +7,7 @@ a size that gets its value, a call of Python, or control flow: loops and branche
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tailorbird.ir.expr import Dim, Sym, symbol
@@ -39,6 +39,18 @@ class Gemm:
     n: Dim
     k: Dim
     batch: tuple[Dim, ...]
+
+
+def taller(step: Gemm) -> Gemm:
+    """The same product with as much of the batch as can be taken for rows: where b does not change
+    with it, and the matrices of a and of the result follow each other in memory as their rows do.
+    """
+    while step.batch and step.b.batch[-1] == 0:
+        if any(x.transposed or x.batch[-1] != step.m * x.leading for x in (step.a, step.out)):
+            break
+        a, b, out = (replace(x, batch=x.batch[:-1]) for x in (step.a, step.b, step.out))
+        step = Gemm(a, b, out, step.m * step.batch[-1], step.n, step.k, step.batch[:-1])
+    return step
 
 
 @dataclass
