@@ -67,6 +67,46 @@ def _curves(axis: Any, cases: list[dict[str, Any]]) -> None:
     axis.grid(alpha=0.3)
 
 
+def draw_products(results: dict[str, Any], path: Path) -> None:
+    """One panel per function and dtype: how many times faster than NumPy at every shape."""
+    import matplotlib.pyplot as plt
+
+    panels: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for case in results["cases"]:
+        if case["times"].get("numpy"):
+            panels[f"{case['function']} {case['dtype']}"].append(case)
+    columns = (len(panels) + 1) // 2
+    figure, axes = plt.subplots(
+        2, columns, figsize=(5.2 * columns, 9), squeeze=False, layout="constrained"
+    )
+    for axis, title in zip(axes.T.flat, panels):
+        _speedups(axis, panels[title])
+        axis.set_title(title)
+    axes[0][0].legend(fontsize=8)
+    finish(figure, results, path)
+
+
+def _speedups(axis: Any, cases: list[dict[str, Any]]) -> None:
+    """Times faster than NumPy, one line per peer, one place per shape."""
+    names = ["x".join(map(str, case["shape"])) for case in cases]
+    for label in dict.fromkeys(label for case in cases for label in case["times"]):
+        if label == "numpy":
+            continue
+        width = 2.4 if label == "tailorbird" else 1.3
+        ratios = [
+            case["times"]["numpy"]["median"] / case["times"][label]["median"]
+            if label in case["times"]
+            else float("nan")
+            for case in cases
+        ]
+        axis.plot(names, ratios, "o-", label=label, color=COLOURS[label], lw=width, ms=3)
+    axis.axhline(1, color=COLOURS["numpy"], lw=1)
+    axis.set_yscale("log")
+    axis.tick_params(axis="x", rotation=90, labelsize=7)
+    axis.set_ylabel("times faster than NumPy")
+    axis.grid(alpha=0.3)
+
+
 def draw_cold(results: dict[str, Any], path: Path) -> None:
     """CPU milliseconds until a ten-operation function is compiled, per peer."""
     times = {name: row["cpu_ms"] for name, row in results["probes"]["compile"].items()}
@@ -130,6 +170,7 @@ DRAWERS: dict[str, Callable[[dict[str, Any], Path], None]] = {
     "overhead": draw_race,
     "chain": draw_race,
     "reductions": draw_race,
+    "products": draw_products,
     "cold": draw_cold,
     "memory": draw_memory,
     "npbench": draw_programs,

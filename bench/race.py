@@ -60,11 +60,23 @@ def _normal(case: Case, *shapes: tuple[int, ...]) -> Arguments:
     return tuple(rng.standard_normal(shape).astype(case.dtype) for shape in shapes)
 
 
+def _matrices(case: Case, *letters: str) -> Arguments:
+    """Matrices whose sides are named by letters: the shape is (m, k, n), M is twice m."""
+    m, k, n = case.shape
+    sides = {"m": m, "k": k, "n": n, "M": 2 * m}
+    return _normal(case, *(tuple(sides[x] for x in pair) for pair in letters))
+
+
 # Arguments by function; one array of the case's shape unless a row says otherwise.
 ARGUMENTS: dict[str, Callable[[Case], Arguments]] = {
     "three_ops": lambda case: _normal(case, case.shape, case.shape),
     "ten_ops": lambda case: _normal(case, case.shape, case.shape),
     "chain": lambda case: (*_normal(case, case.shape), 1.5, 0.2),
+    "product": lambda case: _matrices(case, "mk", "kn"),
+    "turned": lambda case: _matrices(case, "mk", "nk"),
+    "turned_left": lambda case: _matrices(case, "km", "kn"),
+    "every_other_row": lambda case: _matrices(case, "Mk", "kn"),
+    "gram": lambda case: _matrices(case, "kn"),
     "layernorm": lambda case: _normal(case, case.shape, case.shape[1:], case.shape[1:]),
 }
 

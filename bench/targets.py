@@ -95,6 +95,10 @@ def _reductions(results: dict[str, Any]) -> Iterator[Row]:
     yield from _never_slower(results["cases"])
 
 
+def _products(results: dict[str, Any]) -> Iterator[Row]:
+    yield from _never_slower(results["cases"])
+
+
 def _cold(results: dict[str, Any]) -> Iterator[Row]:
     probes = results["probes"]
     if OWN in probes["compile"]:
@@ -121,6 +125,7 @@ CHECKS: dict[str, Callable[[dict[str, Any]], Iterator[Row]]] = {
     "overhead": _overhead,
     "chain": _chain,
     "reductions": _reductions,
+    "products": _products,
     "cold": _cold,
     "memory": _memory,
 }

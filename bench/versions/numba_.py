@@ -110,7 +110,30 @@ def ten_ops(x: Any, y: Any) -> Any:
     return out
 
 
-_PLAIN = (three_ops, chain, softmax, logsumexp, layernorm, variance, sum_of_squares, ten_ops)
+def product(x: Any, y: Any) -> Any:
+    return x @ y
+
+
+def turned(x: Any, y: Any) -> Any:
+    return x @ y.T
+
+
+def turned_left(x: Any, y: Any) -> Any:
+    return x.T @ y
+
+
+def every_other_row(x: Any, y: Any) -> Any:
+    return x[::2] @ y
+
+
+def gram(x: Any) -> Any:
+    return x.T @ x
+
+
+_PLAIN = (
+    *(three_ops, chain, softmax, logsumexp, layernorm, variance, sum_of_squares, ten_ops),
+    *(product, turned, turned_left, every_other_row, gram),
+)
 
 
 def build(fastmath: bool, parallel: bool) -> dict[str, Callable[..., Any]]:

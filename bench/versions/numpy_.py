@@ -51,10 +51,36 @@ def ten_ops(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return (u * v - x) / (1.0 + v * v) + 0.5 * y
 
 
+def product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Rows times columns."""
+    return x @ y
+
+
+def turned(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The second matrix lies transposed."""
+    return x @ y.T
+
+
+def turned_left(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The first matrix lies transposed."""
+    return x.T @ y
+
+
+def every_other_row(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Rows of the first matrix lie apart."""
+    return x[::2] @ y
+
+
+def gram(x: np.ndarray) -> np.ndarray:
+    """A matrix and its own transpose: a symmetric result."""
+    return x.T @ x
+
+
 FUNCTIONS = {
     f.__name__: f
     for f in (
         *(three_ops, chain, softmax, logsumexp),
         *(layernorm, variance, sum_of_squares, ten_ops),
+        *(product, turned, turned_left, every_other_row, gram),
     )
 }

@@ -42,5 +42,28 @@ def ten_ops(x: Any, y: Any) -> Any:
     return (u * v - x) / (1.0 + v * v) + 0.5 * y
 
 
-_PLAIN = (three_ops, chain, softmax, logsumexp, layernorm, variance, sum_of_squares, ten_ops)
+def product(x: Any, y: Any) -> Any:
+    return x @ y
+
+
+def turned(x: Any, y: Any) -> Any:
+    return x @ y.T
+
+
+def turned_left(x: Any, y: Any) -> Any:
+    return x.T @ y
+
+
+def every_other_row(x: Any, y: Any) -> Any:
+    return x[::2] @ y
+
+
+def gram(x: Any) -> Any:
+    return x.T @ x
+
+
+_PLAIN = (
+    *(three_ops, chain, softmax, logsumexp, layernorm, variance, sum_of_squares, ten_ops),
+    *(product, turned, turned_left, every_other_row, gram),
+)
 FUNCTIONS = {function.__name__: function for function in _PLAIN}
