@@ -23,9 +23,9 @@ from tailorbird.lower.program import Gemm, Matrix
 ROW_MAJOR, NO_TRANS, TRANS, UPPER = 101, 111, 112, 121
 LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 SMALL = 1 << 17  # products up to which our kernels are ahead of equally wide ones
-# What a thin product is about: a large matrix that lies transposed is read once for a few rows or
-# columns, which BLAS does in the order of memory.
-THIN_ROWS, THIN_COLUMNS, THIN_FROM = 16, 8, 1 << 15
+# A thin product reads a large matrix that lies transposed once, for a few rows or columns of bytes:
+# memory is the limit, and BLAS reads it in its order.
+THIN_ROWS, THIN_COLUMNS, THIN_FROM = 15, 64, 1 << 15
 Arguments = list[tuple[str, str]]
 
 
@@ -185,11 +185,12 @@ class Multiplier(Runner):
             area = t.reg(f"mul i64 {out.rows}, {out.columns}")
             work = t.reg(f"mul i64 {area}, {a.columns}")
             chosen = t.reg(f"icmp sle i64 {work}, {self.choice.most}")
-        for matrix, side, least in ((a, out.columns, THIN_COLUMNS), (b, out.rows, THIN_ROWS)):
+        columns = THIN_COLUMNS // SIZES[self.ty]
+        for matrix, side, most in ((a, out.columns, columns), (b, out.rows, THIN_ROWS)):
             if matrix.transposed:
                 area = t.reg(f"mul i64 {matrix.rows}, {matrix.columns}")
                 large = t.reg(f"icmp sgt i64 {area}, {THIN_FROM}")
-                thin = t.reg(f"and i1 {large}, {t.reg(f'icmp slt i64 {side}, {least}')}")
+                thin = t.reg(f"and i1 {large}, {t.reg(f'icmp sle i64 {side}, {most}')}")
                 chosen = t.reg(f"and i1 {chosen}, {t.reg(f'xor i1 {thin}, true')}")
         return chosen
 

@@ -117,7 +117,7 @@ class Strip:
         self.packed = b.pure(f"icmp ne i64 {job['packed']}, 0")
         self.gram = b.pure(f"icmp ne i64 {job['gram']}, 0")
         apart = b.pure(f"icmp ne i64 {job['acs']}, {self.shape.size}")
-        several = b.pure(f"icmp sgt i64 {b.pure(f'sub i64 {right}, {left}')}, {2 * self.tile}")
+        several = b.pure(f"icmp sgt i64 {b.pure(f'sub i64 {right}, {left}')}, {self.tile}")
         self.gathers = b.pure(f"and i1 {apart}, {several}")
         self.room(b.pure(f"sub i64 {bottom}, {top}"), b.pure(f"sub i64 {right}, {left}"))
         across = self.pieces(left, right, self.broad, self.tile)
@@ -319,9 +319,15 @@ def choose(b: Lines, sizes: Blocks) -> dict[str, str]:
     turned = b.pure("icmp ne i64 %tb, 0")
     packs = b.pick(turned, "true", b.pick(few, "false", large, "i1"), "i1")
     flat = b.pick(packs, "false", b.pure(f"icmp sgt i64 {area}, {sizes.flat_from}"), "i1")
+    # The same for an A that lies transposed and is not packed, which one column of tiles uses.
+    left = b.times(b.pure("mul i64 %m, %k"), b.shape.size)
+    narrow = b.pure(f"icmp sle i64 %n, {b.shape.vectors[0] * b.shape.lanes}")
+    narrow = b.pick(b.pure("icmp ne i64 %ta, 0"), narrow, "false", "i1")
+    along = b.pick(narrow, b.pure(f"icmp sgt i64 {left}, {sizes.flat_from}"), "false", "i1")
+    shallow = b.pure(f"or i1 {flat}, {along}")
     return {
         "packed": b.pure(f"zext i1 {packs} to i64"),
-        "deep": b.pick(flat, str(FLAT), str(sizes.deep)),
+        "deep": b.pick(shallow, str(FLAT), str(sizes.deep)),
         "broad": b.pick(flat, str(sizes.flat_broad), str(sizes.broad)),
     }
 
