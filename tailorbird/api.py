@@ -170,10 +170,25 @@ def _behind(function: Callable[..., Any], options: dict[str, Any]) -> tuple[Any,
     return Stays(function, reason), callables.Table((), (), function, plain=function, rest=rest)
 
 
-def _build(function: Any, bound: dict[str, Any], names: Any) -> Any:
+def _build(function: Any, bound: dict[str, Any], names: Any, remembered: bool) -> Any:
+    """A variant and its capture: from the disk if it may be remembered, or built and kept there."""
+    from tailorbird.dispatch import plans
+
+    key = plans.key_for(function, bound)
+    found = plans.find(key, function, bound, _again) if remembered else None
+    if found is not None:
+        return found
     from tailorbird.pipeline import build_variant
 
-    return build_variant(function, bound, names)
+    variant, captured = build_variant(function, bound, names)
+    plans.keep(key, variant, captured)
+    return variant, captured
+
+
+def _again(*made_from: Any) -> Any:
+    from tailorbird.pipeline import again
+
+    return again(*made_from)
 
 
 def _wrapped(function: Callable[..., Any], reason: Why) -> Callable[..., Any]:

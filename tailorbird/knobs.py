@@ -89,6 +89,7 @@ class Knob:
 _ROWS = (
     Knob("cache_dir", DIR, None, "Where compiled objects live; unset means the user's cache."),
     Knob("cache", BOOL, True, "Keep compiled objects on disk for the next process."),
+    Knob("plans", BOOL, True, "Keep on disk what captures came to, so that processes start warm."),
     Knob("threads", INT, 0, "Threads a kernel may use; 0 means every core this process may use."),
     Knob("background", BOOL, True, "Compile behind the first calls rather than in front of them."),
     Knob("show", NAMES, (), "Print the output of these stages, for example rewrite,emit."),

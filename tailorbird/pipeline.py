@@ -27,13 +27,15 @@ from tailorbird import events, knobs
 from tailorbird.assemble import build, symbols, target
 from tailorbird.capture import capture
 from tailorbird.dispatch.entry import EntryEmitter
+from tailorbird.dispatch.leaf import Leaf
 from tailorbird.dispatch.products import choose
 from tailorbird.dispatch.trampoline import is_direct
-from tailorbird.dispatch.variant import Variant, leaves_of, make_variant
+from tailorbird.dispatch.variant import Recipe, Variant, Whole, leaves_of, make_variant
 from tailorbird.errors import Refused
 from tailorbird.fuse.groups import fuse
 from tailorbird.fuse.show import show_plan
 from tailorbird.ir.expr import Sym
+from tailorbird.ir.node import Graph
 from tailorbird.ir.parse import parse
 from tailorbird.ir.scope import bare
 from tailorbird.ir.show import show
@@ -125,10 +127,13 @@ def _emit(work: Work) -> None:
     work.places = list(range(len(sources)))
     if is_direct(work.captured):
         work.places = [work.names.index(s.root[1]) for s in sources]
+    work.ir, work.context = _emitter(work).emit([])
+
+
+def _emitter(work: Work) -> EntryEmitter:
     machine = target.host()
     choice, wide = choose(machine), machine.vector_bytes == 64
-    emitter = EntryEmitter(work.program, work.leaves, work.places, wide, choice)
-    work.ir, work.context = emitter.emit([])
+    return EntryEmitter(work.program, work.leaves, work.places, wide, choice)
 
 
 def _assemble(work: Work) -> None:
@@ -172,16 +177,19 @@ def build_variant(
     """Runs every stage for a function and the arguments of one call by parameter name."""
     work = run_stages(function, bound, names)
     name = function.__qualname__
-    variant = make_variant(
+    whole = Whole(work.program, work.ir)
+    recipe = Recipe(
         name,
-        work.program,
+        work.program.graph.results,
         work.leaves,
         work.places,
-        work.library,
-        work.context,
-        work.ir,
-        work.milliseconds,
+        work.context.objects,
+        build.cache_key(work.ir, target.host()),
+        lambda: whole.program.graph,
+        lambda graph: whole,
+        {sym.name: size for sym, size in _sizes(work).items()},
     )
+    variant = make_variant(recipe, work.library, work.milliseconds)
     variant.reasons += work.captured.reasons
     events.record(
         "compiled",
@@ -190,6 +198,17 @@ def build_variant(
         steps=len(work.program.steps),
     )
     return variant, work.captured
+
+
+def again(graph: Graph, leaves: list[Leaf], places: list[int], sizes: dict[str, int]) -> Whole:
+    """What a graph is lowered to, once more: for a variant that came from the disk."""
+    work = Work(None, {}, (), graph=graph, leaves=leaves, places=places)
+    layouts = tuple(leaf.layout for leaf in leaves[: len(graph.parameters)])
+    known = {Sym(name, "int" if name in graph.ints else "size"): n for name, n in sizes.items()}
+    work.program = lower(graph, fuse(graph), layouts, target.host().vector_bytes, known)
+    graph.guards[:] = dict.fromkeys(graph.guards)  # those of the schedules are in the text already
+    ir, _ = _emitter(work).emit([])
+    return Whole(work.program, ir)
 
 
 def run_stages(

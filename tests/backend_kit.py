@@ -19,13 +19,15 @@ from tailorbird import knobs
 from tailorbird.assemble import build, symbols, target
 from tailorbird.dispatch import entry, products
 from tailorbird.dispatch import object as callables
-from tailorbird.dispatch.variant import leaves_of, python_callable
+from tailorbird.dispatch.leaf import COUNTDOWN, OBJECTS
+from tailorbird.dispatch.outside import Outside
+from tailorbird.dispatch.variant import leaves_of
 from tailorbird.fuse.groups import fuse
 from tailorbird.ir.expr import symbol
 from tailorbird.ir.node import Graph, Value, leaves, type_of
 from tailorbird.ir.shapes import infer
 from tailorbird.ir.types import Type
-from tailorbird.lower.program import Program, PythonCall, lower
+from tailorbird.lower.program import Program, lower
 from tailorbird.rewrite.decompose import decompose
 from tailorbird.rewrite.selects import select
 
@@ -61,11 +63,11 @@ def compile_graph(graph: Graph, arguments: Sequence[Any]) -> Native:
     ir, context = emitter.emit([])
     with knobs.scope(cache=False):
         code = build.build(ir, ["entry"], symbols.resolve)
-    keep = [python_callable(x) if isinstance(x, PythonCall) else x for x in context.objects]
-    words = (ctypes.c_int64 * (entry.OBJECTS + len(keep) + 1))()
+    keep = [x.callable() if isinstance(x, Outside) else x for x in context.objects]
+    words = (ctypes.c_int64 * (OBJECTS + len(keep) + 1))()
     for k, x in enumerate(keep):
-        words[entry.OBJECTS + k] = id(x)
-    words[entry.COUNTDOWN] = NEVER
+        words[OBJECTS + k] = id(x)
+    words[COUNTDOWN] = NEVER
     native = callables.new(_native_type())
     names = [f"leaf{k}" for k in range(len(found))]
     ready = (code.address("entry"), ctypes.addressof(words), (code, words, keep))

@@ -1,7 +1,8 @@
 """Options and surroundings of all tests.
 
 `--bless` rewrites the expected blocks of tests/spec and README.md to what is found. Compiled
-objects go into pytest's own cache, so that tests neither read nor fill the user's.
+objects go into pytest's own cache, so that tests neither read nor fill the user's; what captures
+came to is kept only where that is tested.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     if getattr(config, "cache", None) is not None:
         os.environ.setdefault("TAILOR_CACHE_DIR", str(config.cache.mkdir("objects")))
+    os.environ.setdefault("TAILOR_PLANS", "0")  # every test runs every stage
 
 
 @pytest.fixture

@@ -15,7 +15,19 @@ functions are in `ufuncs.py`, `reduce.py`, `products.py`, `shaping.py`, `joining
 and `choosing.py`.
 """
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tailorbird.capture.captured import Captured
 from tailorbird.capture.source import Source
-from tailorbird.capture.trace import Captured, capture
 
 __all__ = ["Captured", "Source", "capture"]
+
+
+def capture(function: Any, args: Mapping[str, Any]) -> Captured:
+    """`trace.capture`; the interpreter is loaded when it is first needed."""
+    from tailorbird.capture import trace
+
+    return trace.capture(function, args)

@@ -331,6 +331,7 @@ def _getattr(t: Tracer, x: Any, name: Any, *default: Any) -> Any:
 def _hasattr(t: Tracer, x: Any, name: Any) -> bool:
     kind = type_of_value(t, x)
     if isinstance(x, Obj):
+        t.unkept = "the attributes of an object were asked for"
         return hasattr(kind, name) or name in getattr(x.live, "__dict__", {})
     return hasattr(kind, name)
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from tailorbird.capture.containers import container_method
-from tailorbird.capture.lift import is_library, is_tailored
+from tailorbird.capture.lift import is_tailored
 from tailorbird.capture.registry import METHODS, accepts, handler_of
-from tailorbird.capture.source import FunctionText, read_function
+from tailorbird.capture.source import FunctionText, is_library, read_function
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import (
     Arr,

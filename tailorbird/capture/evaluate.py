@@ -98,6 +98,8 @@ def _from_outside(t: Tracer, name: str, frame: Frame) -> Any:
     if name in frame.globals:
         return lift(t, _global_source(t, name, frame), frame.globals[name])
     if hasattr(builtins, name):
+        t.absent[_global_source(t, name, frame)] = None
+        t.looked["builtins", name] = getattr(builtins, name)
         return getattr(builtins, name)
     t.raises(f"NameError: {name}")
 
@@ -188,7 +190,7 @@ def _compared(t: Tracer, op: ast.AST, left: Any, right: Any) -> Any:
     if isinstance(op, ast.Is | ast.IsNot):
         if any(isinstance(x, Arr) and x.buffer.root.lent for x in (left, right)):
             t.refuse("lent_array", name="compared by `is`")
-        return identical(left, right) == isinstance(op, ast.Is)
+        return identical(t, left, right) == isinstance(op, ast.Is)
     if isinstance(op, ast.In | ast.NotIn):
         return contains(t, right, left) == isinstance(op, ast.In)
     if left is None or right is None or isinstance(left, (Code, Obj)):
@@ -203,12 +205,14 @@ def _compared_by_identity(t: Tracer, op: ast.AST, left: Any, right: Any) -> bool
         own = isinstance(x, Obj) and type(x.live).__eq__ is not plain
         if own or isinstance(x, (Arr, Scal)) or not isinstance(op, ast.Eq | ast.NotEq):
             t.refuse("unsupported_type", name="a comparison", type=type(x).__name__)
-    return identical(left, right) == isinstance(op, ast.Eq)
+    return identical(t, left, right) == isinstance(op, ast.Eq)
 
 
-def identical(a: Any, b: Any) -> bool:
+def identical(t: Tracer, a: Any, b: Any) -> bool:
     """`a is b`: each abstract value of data is one object."""
     if isinstance(a, (Obj, Code)) and isinstance(b, (Obj, Code)):
+        if isinstance(a, Obj):
+            t.unkept = "two objects were compared by identity"
         return a.live is b.live
     return a is b
 

@@ -16,8 +16,8 @@ from tailorbird.capture.assign import assign, augment, augmented_item
 from tailorbird.capture.branches import BREAK, CONTINUE
 from tailorbird.capture.containers import item_of, iterate, set_item, unfrozen
 from tailorbird.capture.evaluate import local_function, look_up, readable, shown
-from tailorbird.capture.lift import is_library
 from tailorbird.capture.registry import executes
+from tailorbird.capture.source import is_library
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, BorrowedList, Frame
 
@@ -168,6 +168,7 @@ def _import(t: Tracer, node: Any, frame: Frame) -> Any:
         if not is_library(alias.name):
             t.refuse("unsupported_syntax", name=f"import {alias.name}")
         module = importlib.import_module(alias.name)
+        t.looked[module.__name__, "__name__"] = module.__name__
         top = sys.modules[alias.name.split(".")[0]]
         frame.names[alias.asname or alias.name.split(".")[0]] = module if alias.asname else top
 
@@ -180,6 +181,7 @@ def _import_from(t: Tracer, node: Any, frame: Frame) -> Any:
     for alias in node.names:
         if not hasattr(module, alias.name):
             t.raises(f"ImportError: {alias.name}")
+        t.looked[module.__name__, alias.name] = getattr(module, alias.name)
         frame.names[alias.asname or alias.name] = getattr(module, alias.name)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tailorbird.capture.source import Source
+from tailorbird.capture.source import Source, is_library
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import (
     Arr,
@@ -35,16 +35,10 @@ from tailorbird.ir.node import Value
 from tailorbird.ir.types import SUPPORTED, WEAK_COMPLEX, WEAK_FLOAT, Type
 
 SCALAR_TYPES = frozenset(dtype.type for dtype in SUPPORTED)
-LIBRARIES = ("numpy", "math", "cmath", "scipy", "operator", "itertools", "functools", "builtins")
 STATIC = (
     type(None), bool, str, bytes, range, slice, type(Ellipsis), np.dtype, np.ufunc, type,
     BuiltinFunctionType, enum.Enum, frozenset, functools._lru_cache_wrapper,
 )  # fmt: skip
-
-
-def is_library(name: str | None) -> bool:
-    """Whether a module is one whose functions are known to the tables here."""
-    return (name or "").split(".")[0] in LIBRARIES
 
 
 def lift(t: Tracer, source: Source, live: Any) -> Any:

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from tailorbird.capture.source import walk
+
 Names = frozenset[str]
 NESTED = (ast.FunctionDef, ast.Lambda)
 Answer = TypeVar("Answer")
@@ -57,7 +59,7 @@ def remembered(question: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
 def reads(node: ast.AST) -> Names:
     """The names that a node may read."""
     found = set()
-    for x in ast.walk(node):
+    for x in walk(node):
         if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Load):
             found.add(x.id)
         elif isinstance(x, ast.AugAssign) and isinstance(x.target, ast.Name):
@@ -72,11 +74,11 @@ def bound_in(loop: Any) -> Names:
     found = {
         x.id
         for node in nodes
-        for x in ast.walk(node)
+        for x in walk(node)
         if isinstance(x, ast.Name) and not isinstance(x.ctx, ast.Load)
     }
     for node in nodes:
-        for x in ast.walk(node):
+        for x in walk(node):
             if isinstance(x, ast.FunctionDef):
                 found.add(x.name)
             elif isinstance(x, ast.alias):
@@ -85,7 +87,7 @@ def bound_in(loop: Any) -> Names:
 
 
 def _analysed(tree: ast.FunctionDef | ast.Lambda) -> Liveness:
-    inner = [n for n in ast.walk(tree) if isinstance(n, NESTED) and n is not tree]
+    inner = [n for n in walk(tree) if isinstance(n, NESTED) and n is not tree]
     always = frozenset().union(*(reads(n) for n in inner))
     found = Liveness(always)
     if isinstance(tree, ast.FunctionDef):
@@ -167,7 +169,7 @@ def leaves_early(body: list[ast.stmt]) -> bool:
 @remembered
 def body_size(loop: Any) -> int:
     """How many syntax nodes the body of a loop has."""
-    return sum(1 for statement in loop.body for _ in ast.walk(statement))
+    return sum(1 for statement in loop.body for _ in walk(statement))
 
 
 @remembered

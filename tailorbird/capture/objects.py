@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from tailorbird.capture.lift import is_library, is_tailored, lift
+from tailorbird.capture.lift import is_tailored, lift
 from tailorbird.capture.registry import ATTRIBUTES, METHODS
-from tailorbird.capture.source import Source
+from tailorbird.capture.source import Source, is_library
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, Bound, Code, Method, Obj, Scal, UfuncMethod
 from tailorbird.ir.expr import Expr
@@ -114,6 +114,7 @@ def _of_module(t: Tracer, module: ModuleType, name: str) -> Any:
         t.raises(f"AttributeError: {module.__name__}.{name}")
     live = getattr(module, name)
     if is_library(module.__name__):
+        t.looked[module.__name__, name] = live
         return live
     return lift(t, Source(("module", module.__name__, name)), live)
 

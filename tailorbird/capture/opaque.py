@@ -18,8 +18,8 @@ import numpy as np
 
 from tailorbird.capture.arith import concretely
 from tailorbird.capture.builtin import is_pure
-from tailorbird.capture.lift import is_library
 from tailorbird.capture.opaque_shapes import kept_shape
+from tailorbird.capture.source import is_library
 from tailorbird.capture.tracer import Shape, Tracer
 from tailorbird.capture.values import Arr, Scal, is_static
 from tailorbird.errors import GuardMissed
@@ -58,6 +58,8 @@ class Record(tuple):
 def call_library(t: Tracer, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """A call that no handler takes."""
     if is_static(args) and is_static(keywords) and is_pure(function):
+        if function in (hash, str, repr, format):
+            t.unkept = f"{function.__name__}() may differ from process to process"
         return concretely(t, lambda: function(*args, **keywords))
     path = path_of(function)
     if t.region.parent is not None:

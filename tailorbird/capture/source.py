@@ -23,9 +23,15 @@ from typing import Any
 from tailorbird.errors import Refused
 from tailorbird.reasons import why
 
+LIBRARIES = ("numpy", "math", "cmath", "scipy", "operator", "itertools", "functools", "builtins")
 FunctionNode = ast.FunctionDef | ast.Lambda
 GENERATORS = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+def is_library(name: str | None) -> bool:
+    """Whether a module is one whose functions are known to the tables here."""
+    return (name or "").split(".")[0] in LIBRARIES
 
 
 @dataclass(frozen=True)
@@ -128,9 +134,19 @@ def read_function(function: FunctionType) -> FunctionText:
     code = function.__code__
     known = _texts.get(code)
     if known is None:
-        known = _read(code)
+        known = _read(code, function.__globals__)
         _texts[code] = known
     return known
+
+
+def lines_of(code: CodeType, names: dict[str, Any]) -> list[str]:
+    """The lines of the file that holds a code object, `names` being its globals."""
+    file = code.co_filename
+    linecache.checkcache(file)
+    lines = linecache.getlines(file, names)
+    if code.co_firstlineno > len(lines):
+        raise OSError("there is no source, or it is shorter than it was")
+    return lines
 
 
 def text_of(tree: FunctionNode, file: str) -> FunctionText:
@@ -153,9 +169,11 @@ def parameter_names(arguments: ast.arguments) -> list[str]:
     return [a.arg for a in (*plain, *star, *arguments.kwonlyargs, *double)]
 
 
-def _read(code: CodeType) -> FunctionText:
+def _read(code: CodeType, names: dict[str, Any]) -> FunctionText:
     try:
-        tree = _lambda_tree(code) if code.co_name == "<lambda>" else _def_tree(code)
+        lines = lines_of(code, names)
+        is_lambda = code.co_name == "<lambda>"
+        tree = _lambda_tree(code, lines) if is_lambda else _def_tree(code, lines)
     except (OSError, SyntaxError, IndentationError, ValueError) as error:
         line = code.co_firstlineno
         reason = why("no_source", file=code.co_filename, line=line, name=code.co_name)
@@ -166,19 +184,48 @@ def _read(code: CodeType) -> FunctionText:
     return text_of(tree, code.co_filename)
 
 
-def _def_tree(code: CodeType) -> Any:
-    lines, first = inspect.findsource(code)
-    block = inspect.getblock(lines[first:])
-    module = ast.parse(textwrap.dedent("".join(block)))
-    tree = module.body[0]
-    ast.increment_lineno(tree, first)
+def _def_tree(code: CodeType, lines: list[str]) -> Any:
+    first = code.co_firstlineno - 1
+    tree = _parsed(block_of(code, lines))
+    if tree is None:  # a last statement without code whose lines stand further out
+        tree = _parsed(inspect.getblock(lines[first:]))
     if not isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef) or not _matches(tree, code):
         raise OSError("the file no longer holds this function")
+    ast.increment_lineno(tree, first)
     return tree
 
 
-def _lambda_tree(code: CodeType) -> ast.Lambda:
-    lines, _ = inspect.findsource(code)
+def _parsed(block: list[str]) -> ast.stmt | None:
+    """The first statement of a block; None if it does not parse."""
+    try:
+        return ast.parse(textwrap.dedent("".join(block))).body[0]
+    except (SyntaxError, IndexError):
+        return None
+
+
+def block_of(code: CodeType, lines: Sequence[str]) -> list[str]:
+    """The lines of a function: to the last one with code, and those below it that stand further in
+    than its first.
+    """
+    first = code.co_firstlineno - 1
+    end = max(last_line(code), first + 1)
+    margin = _margin(lines[first])
+    while end < len(lines) and (not lines[end].strip() or _margin(lines[end]) > margin):
+        end += 1
+    return list(lines[first:end])
+
+
+def _margin(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def last_line(code: CodeType) -> int:
+    """The last line that code was made from, that of functions inside included."""
+    inside = [last_line(x) for x in code.co_consts if isinstance(x, CodeType)]
+    return max([0, *inside, *(end for _, end, _, _ in code.co_positions() if end is not None)])
+
+
+def _lambda_tree(code: CodeType, lines: list[str]) -> ast.Lambda:
     known = _files.get(code.co_filename)
     if known is None or known[0] is not lines:
         known = (lines, ast.parse("".join(lines)))
@@ -186,7 +233,7 @@ def _lambda_tree(code: CodeType) -> ast.Lambda:
     first = code.co_firstlineno
     found = [
         node
-        for node in ast.walk(known[1])
+        for node in walk(known[1])
         if isinstance(node, ast.Lambda) and node.lineno == first and _matches(node, code)
     ]
     columns = {p[2] for p in code.co_positions() if p[0] == first and p[2] is not None and p[3]}
@@ -212,15 +259,29 @@ def _matches(tree: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, code: Co
     plain = [x.arg for x in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
     if plain != list(code.co_varnames[:count]):
         return False
-    words = {word for node in ast.walk(tree) for word in _words(node)}
+    nodes = walk(tree)
+    words = {word for node in nodes for word in _words(node)}
     if set(code.co_names) - _IMPLIED <= words and set(code.co_freevars) - _IMPLIED <= words:
         return True
     used = {
         node.attr if isinstance(node, ast.Attribute) else node.id
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Attribute | ast.Name)
     }
     return used <= _names_in(code)  # test runners rewrite assertions and add names of their own
+
+
+def walk(tree: ast.AST) -> list[ast.AST]:
+    """`ast.walk` as a list: every node of a tree, in the same order, in a third of the time."""
+    found = [tree]
+    for node in found:
+        for name in node._fields:
+            x = getattr(node, name, None)
+            if isinstance(x, ast.AST):
+                found.append(x)
+            elif type(x) is list:
+                found += [item for item in x if isinstance(item, ast.AST)]
+    return found
 
 
 _IMPLIED = {"__annotations__", "AssertionError", "__name__", "__module__", "__class__", "super"}
@@ -280,7 +341,7 @@ def _locals(tree: FunctionNode) -> frozenset[str]:
 
 def _loads(tree: FunctionNode) -> frozenset[str]:
     """Every name that is read anywhere in the function or in a function inside it."""
-    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    return frozenset(node.id for node in walk(tree) if isinstance(node, ast.Name))
 
 
 def forget_sources() -> None:

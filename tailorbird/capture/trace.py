@@ -8,11 +8,9 @@ knob `strict` is on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import FunctionType, MethodType
 from typing import Any
-
-import numpy as np
 
 from tailorbird import knobs
 from tailorbird.capture import (  # noqa: F401 - these fill the tables
@@ -30,31 +28,15 @@ from tailorbird.capture import (  # noqa: F401 - these fill the tables
     shaping,
 )
 from tailorbird.capture.call import run
+from tailorbird.capture.captured import Captured
 from tailorbird.capture.finish import finished
 from tailorbird.capture.lift import is_tailored, lift
 from tailorbird.capture.source import FunctionText, Source, parameter_names, read_function
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Frame
 from tailorbird.errors import Refused
-from tailorbird.ir.node import Graph
 from tailorbird.ir.verify import verify
-from tailorbird.reasons import Why, why
-
-
-@dataclass
-class Captured:
-    """A function as a graph, with everything a caller needs to use it again.
-
-    `sources` has one path for each parameter of the graph, then one for each of its ints. `statics`
-    are the values the graph relies on, by identity or equality. `constants` are arrays that the
-    function itself spells out, found by the root ("static", index).
-    """
-
-    graph: Graph
-    sources: list[Source]
-    statics: list[tuple[Source, Any]]
-    reasons: list[Why] = field(default_factory=list)
-    constants: list[np.ndarray] = field(default_factory=list)
+from tailorbird.reasons import why
 
 
 def capture(function: Any, args: Mapping[str, Any]) -> Captured:
@@ -103,4 +85,8 @@ def _captured(
     returned = run(t, frame)
     graph = verify(finished(t, returned))
     sources = [*t.sources, *t.int_sources]
-    return Captured(graph, sources, list(t.statics.items()), t.reasons, t.constants)
+    looked = [(module, name, live) for (module, name), live in t.looked.items()]
+    statics = list(t.statics.items())
+    return Captured(
+        graph, sources, statics, t.reasons, t.constants, looked, list(t.absent), t.unkept
+    )

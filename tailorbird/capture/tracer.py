@@ -53,6 +53,9 @@ class Tracer:
         self.ints: list[str] = []
         self.int_sources: list[Source] = []
         self.statics: dict[Source, Any] = {}
+        self.looked: dict[tuple[str, str], Any] = {}  # parts of libraries, by module and name
+        self.absent: dict[Source, None] = {}  # where a global would hide a builtin
+        self.unkept = ""  # why another process cannot tell whether this capture holds there
         self.constants: list[np.ndarray] = []
         self.reasons: list[Why] = []
         self.lifted: dict[Source, Any] = {}

@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tailorbird.dispatch import guards
+from tailorbird.dispatch.leaf import OBJECTS
 from tailorbird.dispatch.text import Text
 from tailorbird.emit.builder import LLVM_TYPES, Module
 from tailorbird.emit.frame import Frame
 from tailorbird.ir.expr import Expr
 from tailorbird.ir.node import Argument, Static, Value
 from tailorbird.lower.kernel import Buffer
-
-HITS, ASK, COUNTDOWN, LOST, OBJECTS = 0, 1, 2, 3, 4  # words of the context
 
 
 @dataclass

@@ -47,7 +47,7 @@ class Built:
         """Whether this is the same code, with the same way to its inputs."""
         mine = self.captured
         return (
-            self.variant.ir == variant.ir
+            self.variant.recipe.code == variant.recipe.code
             and mine.sources == captured.sources
             and _identical(self.variant.keep, variant.keep)
             and _identical([s for s, _ in mine.statics], [s for s, _ in captured.statics])
@@ -63,8 +63,8 @@ def make_built(variant: Variant, captured: Any, function: Any, names: Sequence[s
     """The entries of a variant over the parameters of its function."""
     direct = is_direct(captured)
     finder = make_finder(captured, function, names, direct)
-    flat = is_flat(captured.graph.results)
-    shape = None if flat else functools.partial(rebuild, captured.graph)
+    results = variant.recipe.results
+    shape = None if is_flat(results) else functools.partial(rebuild, results)
 
     def place(source: Any) -> Any:
         return place_of(source, function, names, captured.constants)
@@ -78,7 +78,7 @@ def make_built(variant: Variant, captured: Any, function: Any, names: Sequence[s
 
     def entries(words: Any) -> list[Entry]:
         native = variant.entry(words)
-        if native_way and direct and flat and not checks:
+        if native_way and direct and shape is None and not checks:
             return [native]
         found = [fetched_entry(checks, leaves, native, shape)] if native_way else []
         if by_value or not native_way:

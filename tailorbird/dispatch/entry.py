@@ -16,8 +16,10 @@ from collections.abc import Hashable
 from typing import Any
 
 from tailorbird.dispatch import abi, guards, runners
-from tailorbird.dispatch.boxing import ASK, COUNTDOWN, HITS, LOST, OBJECTS, Boxing, Context
-from tailorbird.dispatch.guards import INTEGER, Leaf, put
+from tailorbird.dispatch.boxing import Boxing, Context
+from tailorbird.dispatch.guards import put
+from tailorbird.dispatch.leaf import ASK, COUNTDOWN, HITS, INTEGER, LOST, Leaf
+from tailorbird.dispatch.outside import outside
 from tailorbird.dispatch.products import Choice, Multiplier
 from tailorbird.emit.builder import Module
 from tailorbird.emit.control import ControlEmitter
@@ -36,7 +38,7 @@ STACK = 8192  # bytes of temporaries kept on the stack
 MOST_BOUND = 1 << 40  # elements of an array whose size comes from data
 RELEASE = 1 << 19  # work from which the GIL is released
 
-__all__ = ["ASK", "COUNTDOWN", "HITS", "LOST", "OBJECTS", "Context", "EntryEmitter"]
+__all__ = ["Context", "EntryEmitter"]
 
 
 class EntryEmitter(Boxing):
@@ -378,7 +380,7 @@ class EntryEmitter(Boxing):
         argv = t.slot(f"[{max(count, 1)} x ptr]")
         for k, (x, given) in enumerate(zip(step.operands, step.node.inputs, strict=True)):
             t.do(f"store ptr {self.boxed_operand(x, given)}, ptr {t.offset(argv, 8 * k)}")
-        function = t.field("%ctx", self.context.add(step), "ptr")
+        function = t.field("%ctx", self.context.add(outside(step.node)), "ptr")
         result = t.call(
             "tb_PyObject_Vectorcall",
             "ptr",

@@ -7,9 +7,8 @@ dimension is compared. A check costs a load and a compare.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tailorbird.dispatch import abi
+from tailorbird.dispatch.leaf import WEAK, ZERO_D, Leaf
 from tailorbird.dispatch.text import Text
 from tailorbird.emit.builder import MEMORY_TYPES
 from tailorbird.emit.frame import Frame
@@ -17,18 +16,6 @@ from tailorbird.ir.expr import Dim, Expr, Sym
 from tailorbird.ir.node import Guard, Value
 from tailorbird.ir.types import LONG
 from tailorbird.lower.kernel import PART, SIZES
-
-ARRAY, ZERO_D, WEAK, SCALAR, INTEGER = "array", "zero_d", "weak", "scalar", "int"
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """One argument of the native entry: what kind it is, and how an array lies in memory."""
-
-    kind: str
-    name: str
-    layout: str = ""
-    written: bool = False
 
 
 def descr(t: Text, short: str) -> str:

@@ -46,7 +46,7 @@ REPORTING = frozenset(("raise", "call", "print", "log"))
 STARS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 Values = tuple[Any, ...]
-Build = Callable[[Any, dict[str, Any], Sequence[str]], tuple[Variant, Any]]
+Build = Callable[[Any, dict[str, Any], Sequence[str], bool], tuple[Variant, Any]]
 
 _lock = threading.Lock()  # held for a moment
 _building = threading.RLock()  # held while a variant is built
@@ -274,8 +274,12 @@ class Tiers:
             with _building:
                 record.attempts += 1
                 bound = dict(zip(self.names, values))
-                variant, captured = self.build(self.function, bound, self.names)
-                if any(b.is_like(variant, captured) for b in record.built):
+                variant, captured = self.build(self.function, bound, self.names, True)
+                like = [b for b in record.built if b.is_like(variant, captured)]
+                if like and captured.restored:
+                    variant, captured = self.build(self.function, bound, self.names, False)
+                    like = [b for b in record.built if b.is_like(variant, captured)]
+                if like:
                     record.attempts = max(record.attempts, MOST_VARIANTS)
                     return
                 if not self.race:

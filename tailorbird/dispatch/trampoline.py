@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tailorbird.ir.node import Graph, map_leaves
+from tailorbird.ir.leaves import map_leaves
 
 Finder = Callable[..., tuple[Any, ...] | None]
 BY_VALUE = (str, int, float, bytes, tuple)
@@ -156,7 +156,7 @@ def make_finder(captured: Any, function: Any, names: Sequence[str], direct: bool
     return finder
 
 
-def rebuild(graph: Graph, flat: tuple[Any, ...]) -> Any:
+def rebuild(results: Any, flat: tuple[Any, ...]) -> Any:
     """A result structure from the tuple of its leaves."""
     items = iter(flat)
-    return map_leaves(graph.results, lambda _: next(items))
+    return map_leaves(results, lambda _: next(items))

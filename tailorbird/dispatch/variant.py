@@ -12,26 +12,35 @@ threads see.
 from __future__ import annotations
 
 import ctypes
-import importlib
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tailorbird.dispatch import entry
 from tailorbird.dispatch import object as callables
-from tailorbird.dispatch.guards import ARRAY, INTEGER, SCALAR, WEAK, ZERO_D, Leaf
+from tailorbird.dispatch.leaf import (
+    ARRAY,
+    ASK,
+    COUNTDOWN,
+    HITS,
+    INTEGER,
+    OBJECTS,
+    SCALAR,
+    WEAK,
+    ZERO_D,
+    Leaf,
+)
+from tailorbird.dispatch.leaf import LOST as LOST_SIZES
+from tailorbird.dispatch.outside import Outside
 from tailorbird.dispatch.race import NATIVE, PLAIN, Heat
 from tailorbird.dispatch.signature import layout
-from tailorbird.ir.expr import Expr
-from tailorbird.ir.interp import misfit
-from tailorbird.ir.node import Graph, Slot
-from tailorbird.ir.ops import OPS
-from tailorbird.lower.kernel import Nest
-from tailorbird.lower.program import Program, PythonCall
-from tailorbird.lower.steps import inner_steps
 from tailorbird.reasons import Why
+
+if TYPE_CHECKING:  # a variant from the disk needs none of these until somebody asks
+    from tailorbird.ir.node import Graph
+    from tailorbird.lower.program import Program
 
 MISS: Any = type("Miss", (), {"__repr__": lambda self: "MISS"})()
 LOST: Any = type("Lost", (), {"__repr__": lambda self: "LOST"})()
@@ -53,86 +62,42 @@ def leaves_of(graph: Graph, values: Sequence[Any]) -> list[Leaf]:
     return out + [Leaf(INTEGER, name) for name in graph.ints]
 
 
-def python_callable(step: PythonCall) -> Callable[..., tuple[np.ndarray, ...] | None]:
-    """What an opaque call runs: operands in, contiguous arrays of the captured types out, or None
-    when they differ or it raises.
+class Whole(NamedTuple):
+    """What a graph was lowered to, and the text that was compiled."""
+
+    program: Program
+    ir: str
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a variant needs besides its code; plain enough to be kept on disk.
+
+    `places` says where each leaf is among the values that native code takes; `objects` are what its
+    context holds; `code` is the key of its code. `graph` and `whole` give what it was made from,
+    which for a variant from the disk is made again when first asked for.
     """
-    node = step.node
-    if node.op == "call":
-        call = _from_template(node.attrs["function"], node.attrs["template"])
-    else:
-        call = _from_meaning(node.op, node.attrs)
-    wanted = [(v.type.dtype, v.type.rank) for v in node.outputs]
-    many = bool(node.attrs.get("many"))
 
-    def run(*operands: Any) -> tuple[np.ndarray, ...] | None:
-        try:
-            result = call(*operands)
-        except Exception:  # noqa: BLE001 - the plain function runs and raises it in its place
-            return None
-        results = tuple(result) if many else (result,)
-        if len(results) != len(wanted):
-            return None
-        out = []
-        for x, (dtype, rank) in zip(results, wanted):
-            array = np.asarray(x)
-            if type(x) is not np.ndarray and not isinstance(x, np.generic):
-                return None
-            if array.dtype != dtype or array.ndim != rank:
-                return None
-            out.append(np.ascontiguousarray(array).reshape(array.shape))
-        return tuple(out)
-
-    return run
-
-
-def _from_meaning(op: str, attrs: dict[str, Any]) -> Callable[..., Any]:
-    meaning = OPS[op].meaning
-    assert meaning is not None, op
-    fixed = {k: v for k, v in attrs.items() if not _symbolic(v)}
-    return lambda *operands: meaning(*operands, **fixed)
-
-
-def _symbolic(x: Any) -> bool:
-    if isinstance(x, tuple):
-        return any(_symbolic(item) for item in x)
-    return isinstance(x, Expr)
-
-
-def _from_template(path: str, template: Any) -> Callable[..., Any]:
-    module, name = path.split(":")
-    function: Any = importlib.import_module(module)
-    for part in name.split("."):
-        function = getattr(function, part)
-    args, kwargs = template
-
-    def call(*operands: Any) -> Any:
-        def fill(x: Any) -> Any:
-            if isinstance(x, Slot):
-                return operands[x.index]
-            if isinstance(x, (tuple, list)):
-                return type(x)(fill(item) for item in x)
-            return x
-
-        return function(*map(fill, args), **{k: fill(v) for k, v in kwargs})
-
-    return call
+    name: str
+    results: Any
+    leaves: list[Leaf]
+    places: list[int]
+    objects: list[Any]
+    code: str
+    graph: Callable[[], Graph]
+    whole: Callable[[Graph], Whole]
+    sizes: dict[str, int]  # of the call it was made for: schedules are chosen by them
 
 
 @dataclass(eq=False, repr=False)
 class Variant:
     """Compiled code for one graph and one set of layouts."""
 
-    name: str
-    graph: Graph
-    program: Program
-    leaves: list[Leaf]
-    places: list[int]  # where each leaf is among the values that native code takes
+    recipe: Recipe
     library: Any
     words: Any
     open: Any
     keep: list[Any]
-    ir: str
     milliseconds: dict[str, float]
     heats: dict[int, Heat] = field(default_factory=dict)
     misses: int = 0
@@ -144,13 +109,51 @@ class Variant:
         return f"<variant {self.name}({guards}), {self.hits} hits, {self.misses} misses>"
 
     @property
+    def name(self) -> str:
+        """The function's."""
+        return self.recipe.name
+
+    @property
+    def leaves(self) -> list[Leaf]:
+        """How the values that native code takes look."""
+        return self.recipe.leaves
+
+    @property
+    def places(self) -> list[int]:
+        """Where each leaf is among those values."""
+        return self.recipe.places
+
+    @functools.cached_property
+    def whole(self) -> Whole:
+        """What it was made from."""
+        return self.recipe.whole(self.graph)
+
+    @functools.cached_property
+    def graph(self) -> Graph:
+        """The graph that was compiled."""
+        return self.recipe.graph()
+
+    @property
+    def program(self) -> Program:
+        """What the graph was lowered to."""
+        return self.whole.program
+
+    @property
+    def ir(self) -> str:
+        """The text that its code was compiled from."""
+        return self.whole.ir
+
+    @property
     def hits(self) -> int:
         """Calls that native code answered."""
-        return int(self.words[entry.HITS] + self.open[entry.HITS])
+        return int(self.words[HITS] + self.open[HITS])
 
     @property
     def groups(self) -> list[list[str]]:
         """The ops of each kernel."""
+        from tailorbird.lower.kernel import Nest
+        from tailorbird.lower.steps import inner_steps
+
         return [s.nodes for s in inner_steps(self.program.steps) if isinstance(s, Nest)]
 
     @property
@@ -176,30 +179,32 @@ class Variant:
         """Which guard does not hold for such values, in words; empty when they fit."""
         found = [values[at] for at in self.places]
         for leaf, x in zip(self.leaves, found):
-            problem = _misfit(leaf, x)
+            problem = problem_of(leaf, x)
             if problem:
                 return problem
+        from tailorbird.ir.interp import misfit
+
         return misfit(self.graph, found) or _overlap(self.leaves, found)
 
     # -- the race
 
     def open_all(self) -> None:
         """Lets native code answer every size, without a race."""
-        self.words[entry.ASK] = 0
-        self.words[entry.COUNTDOWN] = NEVER
+        self.words[ASK] = 0
+        self.words[COUNTDOWN] = NEVER
 
     def settle(self, size: int, winner: str, calls: int) -> None:
         """Who answers a size class from now on: native code, the plain function, or, when there
         is no winner, whomever the dispatcher names. It is asked anyway after so many calls.
         """
-        _set_bit(self.words, entry.ASK, size, winner not in (NATIVE, PLAIN))
-        _set_bit(self.words, entry.LOST, size, winner == PLAIN)
-        self.words[entry.COUNTDOWN] = calls
+        _set_bit(self.words, ASK, size, winner not in (NATIVE, PLAIN))
+        _set_bit(self.words, LOST_SIZES, size, winner == PLAIN)
+        self.words[COUNTDOWN] = calls
 
     @property
     def is_due(self) -> bool:
         """Whether so many calls have passed."""
-        return bool(self.words[entry.COUNTDOWN] <= 0)
+        return bool(self.words[COUNTDOWN] <= 0)
 
     def entry(self, words: Any) -> callables.Entry:
         """For a table: native code over the values it takes, in one of the two contexts."""
@@ -212,7 +217,8 @@ def _set_bit(words: Any, word: int, bit: int, on: bool) -> None:
     words[word] = mask - 2**64 if mask >= 2**63 else mask
 
 
-def _misfit(leaf: Leaf, x: Any) -> str:
+def problem_of(leaf: Leaf, x: Any) -> str:
+    """Why a value is not such a leaf, in words; empty when it is."""
     if leaf.kind == INTEGER:
         return "" if type(x) is int else f"{leaf.name} is {type(x).__name__}, not int"
     if leaf.kind != ARRAY:
@@ -236,40 +242,19 @@ def _overlap(leaves: list[Leaf], found: list[Any]) -> str:
     return ""
 
 
-def make_variant(
-    name: str,
-    program: Program,
-    leaves: list[Leaf],
-    places: list[int],
-    library: Any,
-    context: entry.Context,
-    ir: str,
-    milliseconds: dict[str, float],
-) -> Variant:
+def make_variant(recipe: Recipe, library: Any, milliseconds: dict[str, float]) -> Variant:
     """Lays out both contexts; leaf k is the value at `places[k]`."""
-    keep = [python_callable(x) if isinstance(x, PythonCall) else x for x in context.objects]
+    keep = [x.callable() if isinstance(x, Outside) else x for x in recipe.objects]
     words, opened = _context(keep), _context(keep)
-    words[entry.ASK], words[entry.COUNTDOWN] = EVERYTHING, NEVER
-    opened[entry.COUNTDOWN] = NEVER
-    return Variant(
-        name,
-        program.graph,
-        program,
-        leaves,
-        places,
-        library,
-        words,
-        opened,
-        keep,
-        ir,
-        milliseconds,
-    )
+    words[ASK], words[COUNTDOWN] = EVERYTHING, NEVER
+    opened[COUNTDOWN] = NEVER
+    return Variant(recipe, library, words, opened, keep, milliseconds)
 
 
 def _context(keep: list[Any]) -> Any:
-    words = (ctypes.c_int64 * (entry.OBJECTS + len(keep) + 1))()
+    words = (ctypes.c_int64 * (OBJECTS + len(keep) + 1))()
     for k, x in enumerate(keep):
-        words[entry.OBJECTS + k] = id(x)
+        words[OBJECTS + k] = id(x)
     return words
 
 

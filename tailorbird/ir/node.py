@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from tailorbird.ir.expr import Dim, Expr, divide_exactly
+from tailorbird.ir.leaves import leaves as leaves
+from tailorbird.ir.leaves import map_leaves as map_leaves
 from tailorbird.ir.types import Type, type_of_literal
 
 
@@ -253,24 +255,3 @@ class Slot:
     """In the `template` of a call node: where operand `index` goes."""
 
     index: int
-
-
-def leaves(results: Any) -> Iterator[Any]:
-    """The leaves of a result structure, in order."""
-    if isinstance(results, (tuple, list)):
-        for item in results:
-            yield from leaves(item)
-    elif isinstance(results, dict):
-        for item in results.values():
-            yield from leaves(item)
-    else:
-        yield results
-
-
-def map_leaves(results: Any, change: Any) -> Any:
-    """The same structure with every leaf changed."""
-    if isinstance(results, (tuple, list)):
-        return type(results)(map_leaves(item, change) for item in results)
-    if isinstance(results, dict):
-        return {key: map_leaves(item, change) for key, item in results.items()}
-    return change(results)
