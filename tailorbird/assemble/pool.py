@@ -1,8 +1,8 @@
 """Threads for generated code.
 
 In: nothing; the pool is built when a kernel first names `tb_parfor`, and its threads start when a
-kernel first calls it. Out: addresses of `tb_parfor` and `tb_threads`, and how many threads may
-work.
+kernel first calls it. Out: addresses of `tb_parfor` and `tb_threads`, of what runs the steps of a
+variant (`steps_ir.py`), and how many threads may work.
 
 Invariants: see `pool_ir.py` for the pool itself. Here: the limit follows the knob `threads` and
 the cores this process may use; a forked child starts afresh; the code is never unloaded, since
@@ -16,7 +16,7 @@ import functools
 import os
 
 from tailorbird import knobs
-from tailorbird.assemble import build, jit, pool_ir
+from tailorbird.assemble import build, jit, pool_ir, steps_ir
 
 MOST_THREADS = 256
 
@@ -25,7 +25,7 @@ def symbols() -> dict[str, int]:
     """Addresses for generated code, with the limit set from the knobs."""
     library = _library()
     refresh()
-    return {name: library.address(name) for name in ("tb_parfor", "tb_threads")}
+    return {name: library.address(name) for name in ("tb_parfor", "tb_threads", *steps_ir.EXPORTS)}
 
 
 def threads() -> int:
@@ -52,7 +52,8 @@ def _word(name: str) -> ctypes.c_int64:
 
 @functools.cache
 def _library() -> jit.Library:
-    library = build.build_runtime("pool", pool_ir.IR, pool_ir.EXPORTS)
+    exports = (*pool_ir.EXPORTS, *steps_ir.EXPORTS)
+    library = build.build_runtime("pool", pool_ir.IR + steps_ir.ir(), exports)
     reset = ctypes.CFUNCTYPE(None)(library.address("tb_pool_reset"))
     os.register_at_fork(after_in_child=reset)
     return library

@@ -13,6 +13,7 @@ asked for.
 | `tb_miss` | a byte; its address, returned by an entry, means "my guards did not hold" |
 | `tb_plain` | a byte; its address, returned by an entry, means "the plain function is faster" |
 | `tb_parfor`, `tb_threads` | the pool (`pool.py`) |
+| `tb_step`, `tb_map`, `tb_fold` | how a step runs (`steps_ir.py`) |
 | `tb_new_large`, `tb_scratch`, `tb_scratch_free` | result memory (`memory.py`) |
 | `tb_multiply_f64`, `tb_multiply_f32` | our own matrix product (`multiply.py`) |
 | `tb_cblas_dgemm` ... | NumPy's own BLAS (`blas.py`), integers of `blas().int_bits` bits |
@@ -136,6 +137,9 @@ _RUNTIME: Mapping[str, Callable[[], int]] = {
     "tb_plain": lambda: PLAIN,
     "tb_parfor": _pool("tb_parfor"),
     "tb_threads": _pool("tb_threads"),
+    "tb_step": _pool("tb_step"),
+    "tb_map": _pool("tb_map"),
+    "tb_fold": _pool("tb_fold"),
     "tb_new_large": _memory("tb_new_large"),
     "tb_scratch": _memory("tb_scratch"),
     "tb_scratch_free": _memory("tb_scratch_free"),

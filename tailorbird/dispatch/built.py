@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tailorbird.dispatch.fetch import MOST_LEAVES, fetched_entry, place_of
+from tailorbird.dispatch.entries_ir import MOST_LEAVES
+from tailorbird.dispatch.fetch import fetched_entry, place_of
 from tailorbird.dispatch.found import found_entry
 from tailorbird.dispatch.object import Entry
 from tailorbird.dispatch.race import PLAIN, Heat

@@ -60,6 +60,7 @@ class EntryEmitter(Boxing):
         self.arenas: list[tuple[str, str]] = []
         self.filled: set[Any] = set()
         self.ready: set[str] = set()
+        self.folds: dict[str, tuple[str, str]] = {}  # chunk and count of each fold
 
     def emit(self, statics: list[tuple[int, Any]]) -> tuple[str, Context]:
         """The module's text and the objects its context needs."""
@@ -70,7 +71,8 @@ class EntryEmitter(Boxing):
         self.fill()
         self.prepare()
         work = self.work()
-        release = self.t.reg(f"icmp sge i64 {work}, {RELEASE}")
+        large = self.t.reg(f"icmp sge i64 {work}, {RELEASE}")
+        release = self.t.reg(f"zext i1 {large} to i32")
         for k, step in enumerate(self.program.steps):
             if isinstance(step, PythonCall):
                 self.python_call(step)
@@ -85,7 +87,7 @@ class EntryEmitter(Boxing):
                 self.fill()
                 self.prepare()
             else:
-                self.run(f"run_{self.step_name(step, k)}", release)
+                self.run(step, k, release)
         self.give_back()
         self.finish()
         frame = f"  %f = alloca [{max(len(self.frame.slots), 1)} x i64], align 64"
@@ -93,13 +95,9 @@ class EntryEmitter(Boxing):
         self.module.functions.append(self.t.function("ptr @entry(ptr %self, ptr %args, ptr %ctx)"))
         return self.module.text(), self.context
 
-    def step_name(self, step: Any, k: int) -> str:
-        return step.name if isinstance(step, Nest | Sweep) else f"gemm{k}"
-
     def emit_step(self, step: Any, k: int) -> None:
         if isinstance(step, Nest):
             emitter_of(step)(self.module, self.frame, step).emit()
-            runners.Runner(self.module, self.frame).nest(step)
             if step.swept:
                 runners.Runner(self.module, self.frame).swept(step)
         elif isinstance(step, Sweep):
@@ -246,8 +244,7 @@ class EntryEmitter(Boxing):
         chunk = t.op_max(chunk, "1")
         count = t.ceil_div(n, chunk)
         count = t.op_max(count, "1")
-        put(t, self.frame, "i64", chunk, "chunk", nest.name)
-        put(t, self.frame, "i64", count, "chunks", nest.name)
+        self.folds[nest.name] = (chunk, count)
         size = t.reg(f"mul i64 {count}, 8")
         out = []
         for fold in nest.stages[0].folds:
@@ -338,22 +335,16 @@ class EntryEmitter(Boxing):
 
     # -- running
 
-    def run(self, function: str, release: str) -> None:
+    def run(self, step: Any, k: int, release: str) -> None:
         """Runs a step; large work without the GIL, and then signals are looked at."""
         t = self.t
-        free, keep, done = t.fresh("free"), t.fresh("keep"), t.fresh("done")
-        t.do(f"br i1 {release}, label %{free}, label %{keep}")
-        t.label(free)
-        state = t.call("tb_PyEval_SaveThread", "ptr")
-        t.do(f"call void @{function}(ptr %f)")
-        t.call("tb_PyEval_RestoreThread", "void", ("ptr", state))
-        signal = t.call("tb_PyErr_CheckSignals", "i32")
-        t.require(t.reg(f"icmp eq i32 {signal}, 0"), "failed")
-        t.do(f"br label %{done}")
-        t.label(keep)
-        t.do(f"call void @{function}(ptr %f)")
-        t.do(f"br label %{done}")
-        t.label(done)
+        if isinstance(step, Nest):
+            status = runners.run_nest(t, step, t.size, release, self.folds.get(step.name))
+        else:
+            name = step.name if isinstance(step, Sweep) else f"gemm{k}"
+            args = [("ptr", f"@run_{name}"), ("ptr", "%f"), ("i32", release)]
+            status = t.call("tb_step", "i32", *args)
+        t.require(t.reg(f"icmp eq i32 {status}, 0"), "failed")
 
     def run_control(self, step: Control) -> None:
         """Runs loops and branches; they may have released the GIL, and may have left."""

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tailorbird.assemble import build, jit, process, symbols
-from tailorbird.dispatch import abi, errstate, stub_ir
+from tailorbird.dispatch import abi, entries_ir, errstate, stub_ir
 from tailorbird.errors import Refused
 from tailorbird.reasons import why
 
@@ -202,13 +202,19 @@ def _library() -> jit.Library:
     if not errstate.check():
         raise Refused(why("abi_mismatch", name="np.errstate"))
     own = errstate.symbols()
+    exports = (*stub_ir.EXPORTS, *entries_ir.EXPORTS)
 
     def resolve(names: Iterable[str]) -> dict[str, int]:
         return {name: own.get(name) or symbols.resolve_one(name) for name in names}
 
-    library = build.build(stub_ir.ir(), stub_ir.EXPORTS, resolve, name="stub")
+    library = build.build(stub_ir.ir(), exports, resolve, name="stub")
     library.make_permanent()
     return library
+
+
+def entry_address(name: str) -> int:
+    """Where one of the entries is that are not a variant's own (`entries_ir.py`)."""
+    return _library().address(name)
 
 
 def _bare_type() -> type:

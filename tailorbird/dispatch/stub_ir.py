@@ -24,7 +24,7 @@ Invariants:
 
 from __future__ import annotations
 
-from tailorbird.dispatch import abi, errstate
+from tailorbird.dispatch import abi, entries_ir, errstate
 
 EXPORTS = ("call", "descr_get", "traverse", "clear", "dealloc")
 MOST_PARAMETERS = 64
@@ -57,11 +57,15 @@ def ir() -> str:
         "TUPLE_SIZE": abi.TUPLE_SIZE,
         "TUPLE_ITEMS": abi.TUPLE_ITEMS,
     }
-    text = _DECLARE + errstate.ir() + _CALL + _BIND + _FALLBACK + _LIFE
+    apart = errstate.ir()
+    shared = "" if _SHARED in apart else f"{_SHARED}\n"  # what the entries need besides
+    text = _DECLARE + shared + apart + entries_ir.ir() + _CALL + _BIND + _FALLBACK + _LIFE
     for word, value in {**offsets, **layout}.items():
         text = text.replace(f"${word}$", str(value))
     return text
 
+
+_SHARED = "declare ptr @tb_PyDict_GetItemWithError(ptr, ptr)"
 
 _DECLARE = r"""
 @tb_miss = external global i8
@@ -70,6 +74,7 @@ _DECLARE = r"""
 @tb_PyExc_RuntimeError = external global i8
 @unset = internal constant [37 x i8] c"this tailored function was torn down\00"
 declare ptr @tb_PyObject_Vectorcall(ptr, ptr, i64, ptr)
+declare ptr @tb_PyCell_Get(ptr)
 declare ptr @tb_PyMethod_New(ptr, ptr)
 declare ptr @tb_PyMem_Malloc(i64)
 declare void @tb_PyMem_Free(ptr)
