@@ -124,7 +124,9 @@ def _restored(
         return None
     recipe = _recipe(plan, function, again)
     values = [s.find(function, bound, captured.constants) for s in captured.sources]
-    if not _fits(plan, recipe.leaves, values) or not _has_blas(plan):
+    if plan["blas"] is not None and plan["blas"] != _kind_of_blas():
+        return None
+    if not _fits(plan, recipe.leaves, values):
         return None
     entry = cache.get(recipe.code)
     if entry is None:
@@ -205,12 +207,10 @@ def _parsed(text: str) -> Any:
     return parse(text)
 
 
-def _has_blas(plan: Any) -> bool:
-    """Whether the BLAS that the code calls is the kind that is loaded here."""
-    if not plan["blas"]:
-        return True
-    library = blas.blas()
-    return library is not None and library.int_bits == plan["blas"]
+def _kind_of_blas() -> list[int]:
+    """What code that calls BLAS relies on: the widths of its integers and of its vectors."""
+    library, most = blas.blas(), host().vector_bytes
+    return [] if library is None else [library.int_bits, library.vector_bytes(most)]
 
 
 def _fits(plan: Any, leaves: Sequence[Leaf], values: Sequence[Any]) -> bool:
@@ -289,7 +289,6 @@ def _plan(variant: Variant, captured: Captured) -> dict[str, Any]:
     types: list[Any] = [
         [p.type.dtype.name, list(map(packing.packed_dim, p.type.shape))] for p in graph.parameters
     ]
-    library = blas.blas() if "@tb_cblas_" in variant.ir else None
     return {
         "statics": [[packing.packed_source(s), mark(x)] for s, x in captured.statics],
         "sameness": _sameness(live for _, live in captured.statics),
@@ -307,5 +306,5 @@ def _plan(variant: Variant, captured: Captured) -> dict[str, Any]:
         "sizes": recipe.sizes,
         "graph": text,
         "code": recipe.code,
-        "blas": library.int_bits if library is not None else 0,
+        "blas": _kind_of_blas() if "@tb_cblas_" in variant.ir else None,
     }
