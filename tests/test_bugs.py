@@ -198,6 +198,15 @@ def test_one_run_that_was_interrupted_does_not_settle_a_race():
         assert heat.winner == PLAIN
 
 
+def test_a_first_run_that_maps_its_memory_does_not_settle_a_race():
+    heat = Heat()
+    times = {NATIVE: [16e-3, 14e-3, 23e-3, 23e-3], PLAIN: [25e-3] + [10e-3] * 3}
+    while not heat.winner:
+        runner = heat.next_runner()
+        heat.note(runner, times[runner].pop(0))
+    assert heat.winner == PLAIN
+
+
 def test_results_of_library_functions_have_sizes_that_are_known():
     def spectrum(x):
         return np.abs(np.fft.rfft(x * np.hanning(len(x)))) * np.arange(len(x) // 2 + 1)

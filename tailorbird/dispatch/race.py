@@ -5,9 +5,11 @@ long that stands.
 
 Invariants:
 - The first run of each is not counted, for its caches and pages are cold, unless it was long.
-- A clear lead settles the race after one counted run each, after a few where calls are short;
-  otherwise the better of a few runs wins, and the plain function wins only if it is faster by more
-  than noise. Short calls come in a row, for taking turns keeps both cold.
+- A clear lead settles the race after one counted run each if it is large, after one more of the
+  other side if it is not, for a first run may take twice as long as those that find its memory
+  mapped; after a few where calls are short. Otherwise the better of a few runs wins, and the plain
+  function wins only if it is faster by more than noise. Short calls come in a row, for taking turns
+  keeps both cold.
 - A verdict is looked at again, so that a disturbed measurement does not last; the calls in between
   are so many that looking costs less than a hundredth of the time, and twice as many each time.
 """
@@ -18,8 +20,8 @@ from dataclasses import dataclass, field
 
 NATIVE, PLAIN = "native", "plain"
 RUNS = 3  # counted runs each that always settle it
-CLEAR = 1.3  # a lead by this factor settles it after one counted run each
-FAR = 3.0  # plain needs two, unless it leads by this factor
+CLEAR = 1.3  # a lead by this factor settles it once the other has two counted runs
+FAR = 3.0  # a lead by this factor does after one counted run each
 NOISE = 0.97  # plain must be this much faster to win
 LONG = 0.02  # seconds of a first run from which it counts
 SHORT = 1e-2  # seconds of a run up to which one is not enough: a pause of the thread is as long
@@ -80,9 +82,9 @@ class Heat:
         if any(len(times) < self._enough(times) for times in both):
             return ""
         native, plain = min(self.native), min(self.plain)
-        if native * CLEAR < plain:
+        if native * (CLEAR if len(self.plain) > 1 else FAR) < plain:
             return NATIVE
-        if plain * CLEAR < native and (len(self.native) > 1 or plain * FAR < native):
+        if plain * (CLEAR if len(self.native) > 1 else FAR) < native:
             return PLAIN
         if len(self.native) >= RUNS and len(self.plain) >= RUNS:
             return PLAIN if plain < native * NOISE else NATIVE
