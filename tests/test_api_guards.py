@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 from api_kit import answers, hits, is_same, native, plainly
+from numpy.lib.stride_tricks import as_strided
 
 from tailorbird import events
 
@@ -317,6 +318,34 @@ def test_overlapping_arguments(function, case, warm):
         found = tailored(*OVERLAPS[case](mine))
         expected = function(*OVERLAPS[case](theirs))
         assert is_same(found, expected)
+        assert is_same(mine, theirs)
+
+
+ON_ITSELF = {
+    "windows": lambda base: as_strided(base, (4, 3), (8, 8)),
+    "one row": lambda base: as_strided(base, (4, 3), (0, 8)),
+    "one element": lambda base: as_strided(base, (4, 3), (0, 0)),
+    "backwards": lambda base: as_strided(base[9:], (4, 3), (-16, -8)),
+}
+
+
+@pytest.mark.parametrize("case", ON_ITSELF)
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_written_argument_that_overlaps_itself(case, warm):
+    def twice(x, y):
+        x[...] = y
+        return x * 2
+
+    tailored = native(twice)
+    y = np.arange(12.0).reshape(4, 3)
+    if warm:
+        answers(tailored, np.zeros((8, 6))[::2, ::2], y)
+        answers(tailored, np.zeros((8, 6))[::-2, 3:], y)
+        assert tailored.variants
+    mine, theirs = BASE.copy(), BASE.copy()
+    for _ in range(3):
+        found = tailored(ON_ITSELF[case](mine), y)
+        assert is_same(found, twice(ON_ITSELF[case](theirs), y))
         assert is_same(mine, theirs)
 
 

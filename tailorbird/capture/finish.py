@@ -117,12 +117,25 @@ def _finals(t: Tracer) -> dict[Value, Value]:
 
 
 def _refuse_overlap(t: Tracer, written: Value) -> None:
+    if overlaps_itself(t.live[written]):
+        t.refuse("overlap", name=written.name, other="itself")
     for other in t.parameters:
         live = t.live[other]
         if other is written or not isinstance(live, np.ndarray):
             continue
         if np.may_share_memory(t.live[written], live):
             t.refuse("overlap", name=other.name, other=written.name)
+
+
+def overlaps_itself(array: np.ndarray) -> bool:
+    """Whether two elements may be one: a stride does not step over what the shorter ones reach."""
+    axes = sorted((abs(s), n) for s, n in zip(array.strides, array.shape) if n > 1)
+    reach = array.itemsize - 1
+    for stride, size in axes:
+        if stride <= reach:
+            return bool(array.size)
+        reach += (size - 1) * stride
+    return False
 
 
 class _Canonical:

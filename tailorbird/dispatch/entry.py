@@ -152,6 +152,9 @@ class EntryEmitter(Boxing):
             for v in data
         }
         written = [(v, data[v]) for v in graph.finals]
+        for v in graph.finals:
+            if self.leaves[position[v]].layout.startswith("S"):
+                guards.check_spread(self.t, v, strides[v])
         guards.check_apart(self.t, written, list(data.items()), strides)
 
     def check_race(self) -> None:

@@ -158,6 +158,25 @@ def check_apart(
             t.require(t.reg(f"or i1 {before}, {after}"))
 
 
+def check_spread(t: Text, value: Value, strides: tuple[Dim, ...]) -> None:
+    """No two elements of an argument that is written may be one: each stride steps over what the
+    shorter ones reach.
+    """
+    sizes = [t.size(d) for d in value.type.shape]
+    steps = [t.size(s) for s in strides]
+    steps = [t.op_max(s, t.reg(f"sub i64 0, {s}")) for s in steps]
+    reaches = [t.reg(f"mul i64 {t.reg(f'sub i64 {n}, 1')}, {s}") for n, s in zip(sizes, steps)]
+    for k, (size, step) in enumerate(zip(sizes, steps)):
+        within = "0"
+        for j in range(len(sizes)):
+            if j != k:
+                shorter = t.reg(f"icmp sle i64 {steps[j]}, {step}")
+                reach = t.reg(f"select i1 {shorter}, i64 {reaches[j]}, i64 0")
+                within = t.reg(f"add i64 {within}, {reach}")
+        over = t.reg(f"icmp sgt i64 {step}, {within}")
+        t.require(t.reg(f"or i1 {over}, {t.reg(f'icmp sle i64 {size}, 1')}"))
+
+
 def memory_range(t: Text, value: Value, data: str, strides: tuple[Dim, ...]) -> tuple[str, str]:
     """The lowest byte of an array and the byte after its highest."""
     item = SIZES[value.type.short]

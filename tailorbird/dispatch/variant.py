@@ -234,8 +234,12 @@ def problem_of(leaf: Leaf, x: Any) -> str:
 
 
 def _overlap(leaves: list[Leaf], found: list[Any]) -> str:
+    from tailorbird.capture.finish import overlaps_itself
+
     arrays = [(leaf, x) for leaf, x in zip(leaves, found) if leaf.kind == ARRAY]
     for leaf, x in arrays:
+        if leaf.written and overlaps_itself(x):
+            return f"{leaf.name}, which is written, overlaps itself"
         for other, y in arrays:
             if leaf.written and other is not leaf and np.may_share_memory(x, y):
                 return f"{leaf.name}, which is written, overlaps {other.name}"
