@@ -318,6 +318,47 @@ def divide_integers(a):
     a /= 2
 
 
+# Shapes that are assigned
+
+
+def shapes_in_a_chain(n, m):
+    rows, columns = np.mgrid[0:n, 0:m]
+    both = rows + columns * 1j
+    rows.shape = columns.shape = both.shape = n * m
+    columns[0] = 7
+    return rows * 1, columns * 1, both * 2
+
+
+def shape_for_all_names(a):
+    x = np.zeros((a.shape[0], 2))
+    y = x
+    rows = x[1:]
+    x.shape = -1
+    y[1] = a[0]
+    rows[0] = 5
+    return x * 1, y + 0, rows * 1
+
+
+def shape_of_a_view(a):
+    x = np.zeros((4, a.shape[0]))
+    top = x[:2]
+    top.shape = (a.shape[0], 2)
+    top += 1
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "spec"),
+    [
+        (shapes_in_a_chain, "int int"),
+        (shape_for_all_names, "f64[n]"),
+        (shape_of_a_view, "f64[n]"),
+    ],
+)
+def test_a_shape_may_be_assigned(function, spec):
+    check(function, spec)
+
+
 def write_float_into_int(a, s):
     a[0] = s
 
@@ -333,8 +374,32 @@ def read_unknown_reshape_after_write(a):
     return v * 2
 
 
-def attribute_write(a):
+def shape_of_an_argument(a):
     a.shape = (1, -1)
+
+
+def shape_of_what_a_tuple_holds(a):
+    x = a + 1
+    pair = (x, a)
+    x.shape = (1, -1)
+    return pair[0] * 2
+
+
+def _flatten(x):
+    x.shape = -1
+    return x
+
+
+def shape_of_the_callers_array(a):
+    x = a + 1
+    y = _flatten(x)
+    return x * y
+
+
+def shape_of_a_transpose(a):
+    x = (a + 1).T
+    x.shape = -1
+    return x * 2
 
 
 @pytest.mark.parametrize(
@@ -345,7 +410,10 @@ def attribute_write(a):
         (write_float_into_int, "i32[n] float", "data_dependent_value"),
         (write_through_unknown_reshape, "f64[n,m]", "reshape_alias"),
         (read_unknown_reshape_after_write, "f64[n,m]", "reshape_alias"),
-        (attribute_write, "f64[n]", "attribute_write"),
+        (shape_of_an_argument, "f64[n]", "attribute_write"),
+        (shape_of_what_a_tuple_holds, "f64[n]", "attribute_write"),
+        (shape_of_the_callers_array, "f64[n]", "attribute_write"),
+        (shape_of_a_transpose, "f64[n,m]", "attribute_write"),
     ],
 )
 def test_writes_that_are_refused(function, spec, code):

@@ -22,7 +22,7 @@ from tailorbird.capture.elementwise import map_value
 from tailorbird.capture.masks import fits, nonzero, picked, put
 from tailorbird.capture.tracer import Tracer, exact
 from tailorbird.capture.values import Arr, Scal, is_static
-from tailorbird.capture.views import broadcast_view, drop_axes, pick, position
+from tailorbird.capture.views import broadcast_view, drop_axes, makes_contiguous, pick, position
 from tailorbird.ir.expr import Dim, Expr
 from tailorbird.ir.node import Operand, Value, type_of
 from tailorbird.ir.shapes import infer
@@ -196,7 +196,10 @@ def read(t: Tracer, x: Arr, key: Any) -> Any:
     rows = _rows(t, x, key)
     if rows is not None:
         return pick(t, x, rows)[0]
-    return taken(t, select(t, x, key))
+    found = taken(t, select(t, x, key))
+    items = key if isinstance(key, tuple) else (key,)
+    some_axes = len(items) < x.ndim or any(isinstance(i, slice) or i is None for i in items)
+    return found if some_axes else makes_contiguous(found, items)
 
 
 def _rows(t: Tracer, x: Arr, key: Any) -> tuple[Any, ...] | None:

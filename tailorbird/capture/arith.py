@@ -21,6 +21,7 @@ from tailorbird.capture.elementwise import elementwise, map_value
 from tailorbird.capture.loose import follow
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import SYMBOLIC, Arr, Scal, is_static
+from tailorbird.capture.views import makes_contiguous
 from tailorbird.ir.expr import Dim, Expr, apply
 from tailorbird.ir.node import Operand, Value, type_of
 from tailorbird.ir.ops import COMPARISONS
@@ -167,7 +168,7 @@ def _on_data(t: Tracer, name: str, a: Any, b: Any) -> Any:
     if _python_only(a, b) and all(type_of(x).weak or isinstance(x, np.bool_) for x in operands):
         numbers = [int(x) if isinstance(x, np.bool_) else x for x in operands]
         return _weak(t, name, numbers)
-    return t.result(map_value(t, name, operands))
+    return makes_contiguous(t.result(map_value(t, name, operands)), (a, b))
 
 
 def _fast_power(t: Tracer, a: Arr, b: Any) -> str | None:

@@ -15,6 +15,7 @@ import numpy as np
 from tailorbird.capture.loose import follow
 from tailorbird.capture.meeting import agreed
 from tailorbird.capture.tracer import Tracer
+from tailorbird.capture.views import makes_contiguous
 from tailorbird.ir.expr import Expr
 from tailorbird.ir.node import Operand, Value, type_of
 from tailorbird.ir.ops import COMPARISONS
@@ -28,7 +29,7 @@ LARGEST_SINGLE = float(np.finfo(np.float32).max)
 
 def elementwise(t: Tracer, name: str, args: Sequence[Any]) -> Any:
     """The NumPy function `name` of these arguments."""
-    return t.result(map_value(t, name, [t.operand(a) for a in args]))
+    return makes_contiguous(t.result(map_value(t, name, [t.operand(a) for a in args])), args)
 
 
 def map_value(t: Tracer, name: str, operands: Sequence[Operand]) -> Value:

@@ -16,10 +16,12 @@ from tailorbird.capture.assign import assign, augment, augmented_item
 from tailorbird.capture.branches import BREAK, CONTINUE
 from tailorbird.capture.containers import item_of, iterate, set_item, unfrozen
 from tailorbird.capture.evaluate import local_function, look_up, readable, shown
+from tailorbird.capture.heap import arrays
 from tailorbird.capture.registry import executes
 from tailorbird.capture.source import is_library
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, BorrowedList, Frame
+from tailorbird.capture.views import reshaped_in_place
 
 MISSING = object()
 
@@ -77,7 +79,32 @@ def bind(t: Tracer, target: ast.expr, value: Any, frame: Frame) -> None:
     elif isinstance(target, ast.Starred):
         bind(t, target.value, value, frame)
     else:
+        _set_attribute(t, target, value, frame)
+
+
+def _set_attribute(t: Tracer, target: Any, value: Any, frame: Frame) -> None:
+    """`x.shape = ...` of an array that only names of this activation refer to.
+
+    An `Arr` is the Python object, so that all names that have it get the new one.
+    """
+    x = t.evaluate(target.value, frame)
+    if not isinstance(x, Arr) or target.attr != "shape" or _is_elsewhere(t, x, frame):
         t.refuse("attribute_write", name=shown(target))
+    made = reshaped_in_place(t, x, value)
+    if made is None:
+        t.refuse("attribute_write", name=shown(target))
+    for name, y in frame.names.items():
+        if y is x:
+            frame.names[name] = made
+
+
+def _is_elsewhere(t: Tracer, x: Arr, frame: Frame) -> bool:
+    """Whether something beside the names of an activation refers to an array object."""
+    if x is x.buffer.handle:
+        return True
+    inside = [y for y in frame.names.values() if y is not x]
+    outside = [y for other in t.frames if other is not frame for y in other.names.values()]
+    return any(a is x for a in arrays((inside, outside)))
 
 
 def _unpack(t: Tracer, targets: list[ast.expr], value: Any, frame: Frame) -> None:

@@ -115,7 +115,9 @@ def _grid_array(t: Tracer, spans: list[tuple[Dim, Dim]], dtype: np.dtype) -> Arr
     rows = []
     for x in _sparse_grid(t, spans, dtype):
         rows.append(insert_axes(t, broadcast_view(t, x, sizes), [0]))
-    return joined(t, rows, 0)
+    found = joined(t, rows, 0)
+    found.buffer.contiguous = True
+    return found
 
 
 def _sparse_grid(t: Tracer, spans: list[tuple[Dim, Dim]], dtype: np.dtype) -> list[Arr]:

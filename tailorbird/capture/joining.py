@@ -23,6 +23,7 @@ from tailorbird.capture.views import (
     broadcast_view,
     index,
     insert_axes,
+    makes_contiguous,
     normal_axis,
     reshape,
     shown,
@@ -46,7 +47,7 @@ def joined(t: Tracer, arrays: Sequence[Arr], axis: int, dtype: np.dtype | None =
     kind = dtype or np.result_type(*(x.dtype for x in arrays))
     t.supported(kind, "the joined array")
     values = [convert(t, t.read(x), kind) for x in arrays]
-    return t.array(t.inferred("concatenate", values, {"axis": axis}))
+    return makes_contiguous(t.array(t.inferred("concatenate", values, {"axis": axis})), arrays)
 
 
 def _parts(t: Tracer, arrays: Any) -> list[Arr]:

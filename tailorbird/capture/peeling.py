@@ -22,6 +22,7 @@ from tailorbird.capture.loops import Site, distance, settled
 from tailorbird.capture.rounds import Rounds
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, Buffer, Poison, Scal, is_static
+from tailorbird.capture.views import is_contiguous
 from tailorbird.errors import Refused
 from tailorbird.ir.expr import Dim, apply
 from tailorbird.ir.node import Region, Value, View, type_of
@@ -100,21 +101,31 @@ def _split(t: Tracer, site: Site) -> bool:
     shared: set[Buffer] = set()
     for name, x in names.items():
         for a in arrays(x):
-            if a is x and a.buffer.base is None:
-                users.setdefault(a.buffer, []).append((name, a))
+            if a is x and (a.buffer.base is None or a.buffer.shares):
+                users.setdefault(a.buffer.root, []).append((name, a))
             else:
                 shared.add(a.buffer.root)
     done = False
-    for buffer, seen in users.items():
-        views = list(dict.fromkeys(a.view for _, a in seen))
+    for root, seen in users.items():
+        ways = {place(a): a for _, a in seen}
+        views = [_outermost(a) for a in ways.values()]
         apart = all(_disjoint(v, w) for k, v in enumerate(views) for w in views[:k])
-        if buffer in pinned or buffer in shared or None in views or not apart:
+        if root in pinned or root in shared or any(map(is_whole, ways.values())) or not apart:
             continue
-        made = {a.view: t.array(t.read(a)) for _, a in seen}
+        made = {way: t.array(t.read(a), is_contiguous(t, a)) for way, a in ways.items()}
+        objects = {id(a): Arr(made[place(a)].buffer) for _, a in seen}
         for name, a in seen:
-            names[name] = made[a.view]
+            names[name] = objects[id(a)]
         done = True
     return done
+
+
+def _outermost(x: Arr) -> View | None:
+    """The view of a buffer with memory of its own through which x is seen, reshaped or not."""
+    view, buffer = x.view, x.buffer
+    while buffer.base is not None:
+        view, buffer = buffer.base.view, buffer.base.buffer
+    return view
 
 
 def _disjoint(v: View | None, w: View | None) -> bool:

@@ -17,7 +17,7 @@ from tailorbird.capture.build import convert, dtype_from
 from tailorbird.capture.elementwise import elementwise, map_value
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, is_number
-from tailorbird.capture.views import as_arr, insert_axes
+from tailorbird.capture.views import as_arr, insert_axes, makes_contiguous
 from tailorbird.ir.node import type_of
 from tailorbird.ir.ops import UFUNCS
 
@@ -88,7 +88,7 @@ def _applied(
     operands = [t.operand(a) for a in args]
     if dtype is not None:
         operands = _converted(t, ufunc, operands, dtype_from(t, dtype))
-    result = t.result(map_value(t, name, operands))
+    result = makes_contiguous(t.result(map_value(t, name, operands)), args)
     if where is not True:
         if out is None:
             t.refuse("unsupported_call", name=f"np.{name} with where= and without out=")

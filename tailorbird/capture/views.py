@@ -279,6 +279,12 @@ def reshape(t: Tracer, x: Arr, wanted: Any) -> Arr:
     return maybe_copied(t, x, shape)
 
 
+def reshaped_in_place(t: Tracer, x: Arr, wanted: Any) -> Arr | None:
+    """What an array object shows once its shape was assigned; None where NumPy might refuse it."""
+    made = reshape(t, x, wanted)
+    return None if made.buffer.base is not None and not made.buffer.shares else made
+
+
 def maybe_copied(t: Tracer, x: Arr, shape: Shape) -> Arr:
     """x in another shape, sharing its memory if it is known to be contiguous; else nobody knows."""
     content = t.read(x)
@@ -343,6 +349,24 @@ def _is_minus_one(t: Tracer, d: Dim) -> bool:
     if t.assume.proved(d) or t.at_least(d, 0):
         return False
     return t.concrete(d) == -1
+
+
+def makes_contiguous(result: Any, operands: Sequence[Any]) -> Any:
+    """A new array lies in C order if all that it was made from do: NumPy keeps their order."""
+    if isinstance(result, Arr) and (result.ndim == 1 or all(map(_in_c_order, operands))):
+        result.buffer.contiguous = True
+    return result
+
+
+def _in_c_order(x: Any) -> bool:
+    """Whether no later axis of x is known to have the wider strides; gaps do not matter."""
+    if not isinstance(x, Arr) or x.ndim < 2:
+        return True
+    if not x.buffer.contiguous or x.view is None:
+        return x.buffer.contiguous
+    used = [(step, axis) for _, step, axis in x.view.dims if axis is not None]
+    axes = [axis for _, axis in used]
+    return axes == sorted(axes) and all(isinstance(step, int) and step > 0 for step, _ in used)
 
 
 def is_contiguous(t: Tracer, x: Arr) -> bool:
