@@ -15,10 +15,10 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from tailorbird import events, knobs
+from tailorbird.dataclass import dataclass, field
 from tailorbird.errors import Refused, UsageError
 from tailorbird.reasons import Why, why
 

@@ -21,10 +21,11 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from tailorbird.dataclass import dataclass
 
 Arguments = tuple[Any, ...]
 

@@ -16,8 +16,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
+
+from tailorbird.dataclass import dataclass, field
 
 CAPACITY = 4096
 

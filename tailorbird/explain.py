@@ -11,11 +11,11 @@ import html
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
 from tailorbird.assemble.target import host
+from tailorbird.dataclass import dataclass, field
 from tailorbird.dispatch.products import choose
 from tailorbird.dispatch.race import PLAIN, Heat
 from tailorbird.dispatch.signature import bucket

@@ -18,11 +18,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tailorbird.dataclass import dataclass
 from tailorbird.errors import UnknownKnob
 
 PREFIX = "TAILOR_"

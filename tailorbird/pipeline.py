@@ -17,7 +17,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ import numpy as np
 from tailorbird import events, knobs
 from tailorbird.assemble import build, symbols, target
 from tailorbird.capture import capture
+from tailorbird.dataclass import dataclass, field
 from tailorbird.dispatch.entry import EntryEmitter
 from tailorbird.dispatch.leaf import Leaf
 from tailorbird.dispatch.products import choose

@@ -13,8 +13,9 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from tailorbird.dataclass import dataclass
 
 REASONS: Mapping[str, tuple[str, str]] = {
     # the machine and the switches

@@ -16,7 +16,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "tailorbird"
 
 ROOMS = (
-    ("errors", "knobs", "reasons", "events"),
+    ("dataclass", "errors", "knobs", "reasons", "events"),
     ("ir",),
     ("capture",),
     ("profile",),
@@ -121,3 +121,10 @@ def test_a_wrong_import_would_be_found(tmp_path, monkeypatch):
     found = {name for name, _ in imports(module)}
     assert {"tailorbird.emit", "tailorbird.api", "torch"} <= found
     assert ("torch", 3) in set(top_imports(module))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_classes_are_made_by_our_own_dataclass(path):
+    for name, line in imports(path):
+        found = f"{path.name}:{line}: take it from tailorbird.dataclass, which is quick to import"
+        assert name != "dataclasses", found

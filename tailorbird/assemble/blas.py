@@ -12,10 +12,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
-from dataclasses import dataclass
 
 from tailorbird import events
 from tailorbird.assemble.process import address_of
+from tailorbird.dataclass import dataclass
 from tailorbird.reasons import why
 
 LIBRARY = re.compile(

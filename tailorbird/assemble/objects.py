@@ -25,11 +25,11 @@ import json
 import os
 import stat
 import struct
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tailorbird import events, knobs
+from tailorbird.dataclass import dataclass, field
 from tailorbird.errors import CorruptObject
 from tailorbird.reasons import why
 

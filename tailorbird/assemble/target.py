@@ -14,10 +14,10 @@ from __future__ import annotations
 import functools
 import platform
 import sys
-from dataclasses import dataclass
 from types import ModuleType
 
 from tailorbird import knobs
+from tailorbird.dataclass import dataclass
 from tailorbird.errors import Refused
 from tailorbird.reasons import why
 

@@ -12,7 +12,6 @@ a `check` node leaves for plain Python, which raises the IndexError.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from tailorbird.capture.masks import fits, nonzero, picked, put
 from tailorbird.capture.tracer import Tracer, exact
 from tailorbird.capture.values import Arr, Scal, is_static
 from tailorbird.capture.views import broadcast_view, drop_axes, makes_contiguous, pick, position
+from tailorbird.dataclass import dataclass
 from tailorbird.ir.expr import Dim, Expr
 from tailorbird.ir.node import Operand, Value, type_of
 from tailorbird.ir.shapes import infer

@@ -5,12 +5,12 @@ In: nothing; kept apart from the interpreter, so that what comes from the disk n
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tailorbird.capture.source import Source
+from tailorbird.dataclass import dataclass, field
 from tailorbird.reasons import Why
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tailorbird.capture.arith import condition
@@ -37,6 +36,7 @@ from tailorbird.capture.registry import STATEMENTS
 from tailorbird.capture.rounds import Rounds, rounds_of
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Frame, Poison, Scal, is_static
+from tailorbird.dataclass import dataclass
 from tailorbird.errors import Refused
 from tailorbird.ir.expr import Dim
 from tailorbird.ir.node import Operand, Value

@@ -415,7 +415,7 @@ def _dict_comprehension(t: Tracer, node: Any, frame: Frame) -> dict[Any, Any]:
 
 def _rounds(t: Tracer, node: Any, frame: Frame) -> Any:
     """One activation for each round of a comprehension, innermost loop last."""
-    from dataclasses import replace
+    from tailorbird.dataclass import replace
 
     text = replace(frame.text, name=COMPREHENSION, locals=frozenset())
     inner = Frame(text, frame.globals, frame.function, frame.source, frame)

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from tailorbird.capture.source import walk
+from tailorbird.dataclass import dataclass, field
 
 Names = frozenset[str]
 NESTED = (ast.FunctionDef, ast.Lambda)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from tailorbird.capture.attempt import Attempt
@@ -26,6 +25,7 @@ from tailorbird.capture.opening import Mismatch
 from tailorbird.capture.rounds import Rounds
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Buffer, Frame
+from tailorbird.dataclass import dataclass, field
 from tailorbird.ir.expr import Dim
 from tailorbird.ir.node import Operand, Region, Value, View
 from tailorbird.ir.types import Type

@@ -12,12 +12,12 @@ becomes a float only if the float is exactly it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tailorbird.dataclass import replace
 from tailorbird.ir.expr import Expr
 from tailorbird.ir.node import Operand, Value, type_of
 from tailorbird.ir.ops import COMPARISONS

@@ -7,7 +7,6 @@ names as they are at the back edge, and the flag that says whether the loop is l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tailorbird.capture.arith import facts_of
@@ -28,6 +27,7 @@ from tailorbird.capture.loose import fitted, joined_type, loosen, possible
 from tailorbird.capture.rounds import Rounds
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, Buffer, Poison, Scal
+from tailorbird.dataclass import dataclass
 from tailorbird.ir.expr import Dim, Expr, Sym
 from tailorbird.ir.node import Operand, Region, Value, type_of
 from tailorbird.ir.types import WEAK_BOOL, WEAK_INT, Type

@@ -11,7 +11,6 @@ iteration, the rest under branches; with copies of arrays that others see lent t
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import replace
 from typing import Any
 
 from tailorbird.capture.arith import condition, integers
@@ -23,6 +22,7 @@ from tailorbird.capture.rounds import Rounds
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, Buffer, Poison, Scal, is_static
 from tailorbird.capture.views import is_contiguous
+from tailorbird.dataclass import replace
 from tailorbird.errors import Refused
 from tailorbird.ir.expr import Dim, apply
 from tailorbird.ir.node import Region, Value, View, type_of

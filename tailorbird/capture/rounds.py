@@ -10,12 +10,12 @@ is made in the region of the loop.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, SymbolicRange
 from tailorbird.capture.views import index
+from tailorbird.dataclass import dataclass
 from tailorbird.ir.expr import Dim, apply
 
 Item = Callable[[Tracer, Dim], Any]

@@ -16,10 +16,10 @@ import linecache
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import CodeType, FunctionType
 from typing import Any
 
+from tailorbird.dataclass import dataclass, replace
 from tailorbird.errors import Refused
 from tailorbird.reasons import why
 

@@ -8,7 +8,6 @@ knob `strict` is on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -34,6 +33,7 @@ from tailorbird.capture.lift import is_tailored, lift
 from tailorbird.capture.source import FunctionText, Source, parameter_names, read_function
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Frame
+from tailorbird.dataclass import replace
 from tailorbird.errors import Refused
 from tailorbird.ir.verify import verify
 from tailorbird.reasons import why

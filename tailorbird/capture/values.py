@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tailorbird.capture.source import FunctionText, Source
+from tailorbird.dataclass import dataclass, field
 from tailorbird.ir.expr import Dim, Expr
 from tailorbird.ir.node import Value, View
 from tailorbird.ir.types import Type

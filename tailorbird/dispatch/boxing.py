@@ -6,9 +6,9 @@ new; those that are not returned are in `held` and given up when the call ends.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
+from tailorbird.dataclass import dataclass, field
 from tailorbird.dispatch import guards
 from tailorbird.dispatch.leaf import OBJECTS
 from tailorbird.dispatch.text import Text

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from tailorbird.dataclass import dataclass, field
 from tailorbird.dispatch.entries_ir import MOST_LEAVES
 from tailorbird.dispatch.fetch import fetched_entry, place_of
 from tailorbird.dispatch.found import found_entry

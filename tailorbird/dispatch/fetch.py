@@ -15,9 +15,9 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from tailorbird.dataclass import dataclass
 from tailorbird.dispatch import object as callables
 from tailorbird.dispatch.entries_ir import ARGUMENT, CELL, CONSTANT, GLOBAL
 from tailorbird.dispatch.object import Entry

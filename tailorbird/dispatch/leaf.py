@@ -5,7 +5,7 @@ In: nothing; kept apart from the emitters, so that a variant from the disk needs
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tailorbird.dataclass import dataclass
 
 ARRAY, ZERO_D, WEAK, SCALAR, INTEGER = "array", "zero_d", "weak", "scalar", "int"
 HITS, ASK, COUNTDOWN, LOST, OBJECTS = 0, 1, 2, 3, 4  # words of the context

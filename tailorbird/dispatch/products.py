@@ -10,10 +10,9 @@ all but thin ones where its vectors are wider than BLAS's, and small ones where 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tailorbird.assemble import blas
 from tailorbird.assemble.target import Target
+from tailorbird.dataclass import dataclass
 from tailorbird.dispatch.runners import Runner
 from tailorbird.emit.builder import LLVM_TYPES, Module
 from tailorbird.emit.frame import Frame

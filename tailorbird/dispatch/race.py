@@ -16,7 +16,7 @@ Invariants:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from tailorbird.dataclass import dataclass, field
 
 NATIVE, PLAIN = "native", "plain"
 RUNS = 3  # counted runs each that always settle it

@@ -14,11 +14,11 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tailorbird.dataclass import dataclass, field
 from tailorbird.dispatch import object as callables
 from tailorbird.dispatch.leaf import (
     ARRAY,

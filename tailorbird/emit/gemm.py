@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from tailorbird.dataclass import dataclass
 from tailorbird.emit.builder import Module
 from tailorbird.emit.gemm_kernels import Lines, Shape, emit_all
 

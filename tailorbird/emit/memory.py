@@ -7,8 +7,7 @@ hoists what does not change.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tailorbird.dataclass import dataclass
 from tailorbird.emit.builder import LLVM_TYPES, MEMORY_TYPES, Builder
 from tailorbird.emit.frame import Frame
 from tailorbird.fuse.flow import Position
@@ -16,7 +15,7 @@ from tailorbird.ir.expr import Dim, Expr
 from tailorbird.lower.kernel import PART, SIZES, Buffer
 
 
-@dataclass(slots=True)
+@dataclass
 class Place:
     """An address at lane 0, the lane stride (a literal or a register), and the lane mask if any."""
 

@@ -11,15 +11,15 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from tailorbird.dataclass import dataclass
 from tailorbird.emit.builder import LLVM_TYPES, Builder, vector_type
 from tailorbird.emit.casts import BITS, cast, is_float, is_signed
 from tailorbird.emit.libm import call_library
 from tailorbird.emit.vmath import VECTOR_MATH, emit_math
 
 
-@dataclass(slots=True)
+@dataclass
 class Lanes:
     """Operands of one map, all of the same width."""
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
+from tailorbird.dataclass import replace
 from tailorbird.emit.builder import Builder, Module
 from tailorbird.emit.casts import cast
 from tailorbird.emit.frame import Frame

@@ -14,8 +14,7 @@ power; `scale` then gives inf, 0 or NaN. Without one, x is clamped before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tailorbird.dataclass import dataclass
 from tailorbird.emit import vmath_tables as t
 from tailorbird.emit.vmath_lanes import Lanes
 

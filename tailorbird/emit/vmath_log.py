@@ -13,8 +13,8 @@ Invariant: around x = 1, k = 0 and c = 1, so nothing cancels and the error stays
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
+from tailorbird.dataclass import dataclass
 from tailorbird.emit import vmath_exp
 from tailorbird.emit import vmath_tables as t
 from tailorbird.emit.vmath_lanes import Lanes

@@ -9,15 +9,15 @@ nothing: they are composed here and never seen again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
+from tailorbird.dataclass import dataclass
 from tailorbird.fuse.capable import generated
 from tailorbird.ir.expr import Dim, Expr
 from tailorbird.ir.node import Node, Operand, Value, View, type_of
 from tailorbird.ir.ops import OPS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Term:
     """An index that must be computed: `load` of an integer value, or `wrap`, `clamp`, `reflect`,
     `symmetric` of a position.
@@ -29,7 +29,7 @@ class Term:
     extent: Dim = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Position:
     """offset + sum(axis * stride) + sum(term * stride)."""
 

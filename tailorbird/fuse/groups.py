@@ -22,9 +22,9 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
+from tailorbird.dataclass import dataclass, field
 from tailorbird.fuse.capable import folds
 from tailorbird.fuse.flow import ZERO, Index, along, inlines, operands_at, reduced_operand
 from tailorbird.fuse.keep import keep_versions

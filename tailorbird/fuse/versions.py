@@ -17,8 +17,8 @@ Python.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
+from tailorbird.dataclass import dataclass, field
 from tailorbird.fuse.flow import inlines
 from tailorbird.ir.node import Graph, Node, Operand, Region, Value, leaves
 from tailorbird.ir.ops import OPS

@@ -15,10 +15,11 @@ import math
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from tailorbird.dataclass import dataclass
 
 # SIMD level -> (flags of /proc/cpuinfo that it takes, bytes in a vector); the first that fits wins.
 SIMD_LEVELS: Mapping[str, tuple[frozenset[str], int]] = {
@@ -65,7 +66,7 @@ class HardwareProfile:
 
     def to_dict(self) -> dict[str, Any]:
         """The profile as plain values, for JSON."""
-        return asdict(self)
+        return {**vars(self), "caches": tuple(vars(each).copy() for each in self.caches)}
 
 
 def profile(root: str | Path = "/") -> HardwareProfile:

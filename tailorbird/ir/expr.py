@@ -9,7 +9,8 @@ computed. Symbols are interned by name: equal text is the equal expression.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+
+from tailorbird.dataclass import dataclass, field
 
 FUNCTIONS: dict[str, Callable[..., int]] = {
     "min": min,
@@ -20,7 +21,7 @@ FUNCTIONS: dict[str, Callable[..., int]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sym:
     """A symbol of one of six kinds.
 
@@ -51,12 +52,12 @@ LARGEST_EXPONENT = 64  # up to here, a constant power is a product
 Monomial = tuple[Sym, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Expr:
     """A polynomial: sorted (monomial, coefficient) pairs, built only by operators and `symbol`."""
 
     terms: tuple[tuple[Monomial, int], ...]
-    _hash: int = field(default=0, compare=False)
+    _hash: int = field(default=0, compare=False, repr=False)
     _symbols: frozenset[Sym] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:

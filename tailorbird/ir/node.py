@@ -9,18 +9,18 @@ pure node is found again by `Region.add` (hash-consing within a region and its p
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from tailorbird.dataclass import dataclass, field
 from tailorbird.ir.expr import Dim, Expr, divide_exactly
 from tailorbird.ir.leaves import leaves as leaves
 from tailorbird.ir.leaves import map_leaves as map_leaves
 from tailorbird.ir.types import Type, type_of_literal
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class View:
     """An index map from a result to its base.
 
@@ -201,7 +201,7 @@ class Region:
                 yield from region.walk()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Guard:
     """A relation between sizes and integer arguments that the code relies on: `expr rel 0`.
 

@@ -21,13 +21,14 @@ To add one: docs/add_an_op.md.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tailorbird.dataclass import dataclass
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Op:
     """One row: its name, its kind, and what NumPy computes for it."""
 

@@ -6,8 +6,7 @@ node against it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tailorbird.dataclass import dataclass
 from tailorbird.ir.ops import UFUNCS
 
 ANY = 1_000_000

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
+from tailorbird.dataclass import dataclass
 from tailorbird.errors import ParseError
 
 TOKEN = re.compile(
@@ -23,7 +23,7 @@ TOKEN = re.compile(
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Token:
     """One token: its kind, its text and where it stands, lines and columns from 1."""
 

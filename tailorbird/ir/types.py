@@ -6,10 +6,9 @@ type, so NumPy's promotion falls out of the types of the operands.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from tailorbird.dataclass import dataclass
 from tailorbird.ir.expr import Dim, Expr
 
 SHORT = {
@@ -32,7 +31,7 @@ SUPPORTED = frozenset(LONG.values())
 PYTHON_TYPES: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Type:
     """What a value is: `Type(np.dtype("f4"), (n, 64))`."""
 

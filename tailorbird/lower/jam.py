@@ -8,8 +8,7 @@ is the same position, and so the same load.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from tailorbird.dataclass import replace
 from tailorbird.fuse.flow import Position
 from tailorbird.ir.expr import Dim, apply
 from tailorbird.lower.kernel import Axis, Ex, Index, Load, Nest, Op, Size, Stage, Store, const

@@ -12,11 +12,11 @@ Complex values are pairs of real expressions from here on; see `complex.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from tailorbird.dataclass import dataclass, field
 from tailorbird.fuse.flow import Position
 from tailorbird.ir.expr import Dim
 
@@ -27,7 +27,7 @@ SIZES = {
 PART = {"c64": "f32", "c128": "f64"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Axis:
     """A loop axis: its name and how many points it has."""
 
@@ -35,7 +35,7 @@ class Axis:
     extent: Dim
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Buffer:
     """Memory and how it is looked at; two buffers of one name are two looks at the same memory.
 
@@ -82,7 +82,7 @@ class Ex:
     ty: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Const(Ex):
     """A number. Kept as text so that -0.0, 0.0, 1 and True stay apart as keys."""
 
@@ -103,7 +103,7 @@ def const(value: Any, ty: str) -> Const:
     return Const(str(int(value)), ty)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Size(Ex):
     """An exact integer known when the call begins."""
 
@@ -111,7 +111,7 @@ class Size(Ex):
     ty: str = "i64"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scalar(Ex):
     """A scalar argument, or part 0/1 of a complex one."""
 
@@ -119,7 +119,7 @@ class Scalar(Ex):
     ty: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Index(Ex):
     """The position along an axis."""
 
@@ -127,7 +127,7 @@ class Index(Ex):
     ty: str = "i64"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cell(Ex):
     """The result of a fold of an earlier stage of the same row."""
 
@@ -135,7 +135,7 @@ class Cell(Ex):
     ty: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Op(Ex):
     """A map: arithmetic, comparison, select, cast or function; `op` is an op of the graph or a
     name in `emit/ops.py`.
@@ -146,7 +146,7 @@ class Op(Ex):
     ty: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Load(Ex):
     """An element of a buffer; `part` picks the real (0) or imaginary (1) half of a complex one."""
 
@@ -158,7 +158,7 @@ class Load(Ex):
     index: tuple[Position, ...] = ()  # the same place, axis by axis of the buffer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Store:
     """buffer[at] = value (two values for a complex buffer), where the mask is set if there is one;
     `computed` is added to where, as in a load.
@@ -178,7 +178,7 @@ class Store:
         return (*self.value, *(x for x, _ in self.computed), *more)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fold:
     """cell = op over the stage's points; `argmin` and `argmax` fold (value, position) and leave
     the position.
@@ -190,7 +190,7 @@ class Fold:
     position: Ex | None = None
 
 
-@dataclass(slots=True)
+@dataclass
 class Stage:
     """`head` stores, once a row; then loops over the nest's inner axes, with `folds` and `stores`
     at every point. `first` is computed there before them: long expressions piece by piece.
@@ -206,7 +206,7 @@ class Stage:
         return bool(self.stores or self.folds)
 
 
-@dataclass(slots=True)
+@dataclass
 class Schedule:
     """How a nest runs: the vector axis, lanes, vectors in flight, and the work below which one
     thread is enough.
@@ -227,7 +227,7 @@ class Schedule:
         return f"vector {self.vector} x{self.width} unroll {self.unroll}{rows}"
 
 
-@dataclass(slots=True)
+@dataclass
 class Nest:
     """`rows` are independent; `inner` are folded or mapped inside a row."""
 

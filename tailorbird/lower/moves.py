@@ -8,9 +8,9 @@ same place, its store is masked instead.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+from tailorbird.dataclass import replace
 from tailorbird.fuse.flow import Index, Position, along, broadcast_index, flat, gathered_at
 from tailorbird.ir.expr import Dim
 from tailorbird.ir.node import Node, Operand, type_of

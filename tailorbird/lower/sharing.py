@@ -15,8 +15,8 @@ Temporaries of equal size whose lives do not overlap share memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
 
+from tailorbird.dataclass import dataclass, replace
 from tailorbird.fuse.flow import Position
 from tailorbird.ir.expr import Dim
 from tailorbird.ir.node import leaves
@@ -44,7 +44,7 @@ class Window:
     staged: Callable[[], tuple[Buffer, list[Nest]]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Access:
     """A load or store: the step, the place within it (stage, then head before loops), the point.
 

@@ -11,8 +11,8 @@ only if whatever one stores and the other reads or stores is at the same point, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
+from tailorbird.dataclass import replace
 from tailorbird.fuse.flow import Index
 from tailorbird.ir.expr import Dim
 from tailorbird.lower.kernel import Ex, Load, Nest, Op, Stage, Store

@@ -7,9 +7,9 @@ a size that gets its value, a call of Python, or control flow: loops and branche
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tailorbird.dataclass import dataclass, field, replace
 from tailorbird.ir.expr import Dim, Sym, symbol
 from tailorbird.ir.node import Graph, Node, Operand, Value
 from tailorbird.lower.kernel import Buffer, Nest, c_strides, f_strides

@@ -8,8 +8,7 @@ the arm that is not taken changes nothing. An integer that an arm binds is bound
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from tailorbird.dataclass import replace
 from tailorbird.ir.node import Graph, Node, Operand, Region, Value, map_leaves, type_of
 from tailorbird.ir.types import Type
 

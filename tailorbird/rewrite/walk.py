@@ -14,11 +14,11 @@ type of a result, or as a `bind` node.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from tailorbird.dataclass import replace
 from tailorbird.ir.expr import Dim, Expr, Sym
 from tailorbird.ir.node import (
     Graph,
