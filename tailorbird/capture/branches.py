@@ -27,8 +27,10 @@ from tailorbird.capture.heap import (
     pins,
     place,
     restore,
+    symbols_in,
 )
 from tailorbird.capture.loose import fitted, joined_type, loosen, possible
+from tailorbird.capture.returning import is_part
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, Buffer, Frame, Poison, Scal, is_number, is_static
 from tailorbird.errors import Refused
@@ -38,11 +40,9 @@ from tailorbird.ir.types import WEAK_BOOL, WEAK_INT, Type
 
 RETURN, STOP = "return", "stop"
 BREAK, CONTINUE = ("break",), ("continue",)
-RESULT = "$result"  # the value of `return` inside a loop that is captured as a region
-RETURNED = "$returned"  # whether that loop was left by `return`
 MISSING = object()
 VALUE = "$value"  # the value of an expression that is being chosen
-SHOWN = {VALUE: "a conditional value", RESULT: "what is returned in a loop"}
+SHOWN = {VALUE: "a conditional value"}
 Run = Callable[[], Any]
 
 
@@ -140,6 +140,7 @@ class _Join:
         self.node = Node("branch", [test], {}, [], [a.region for a in arms], t.place())
         self.sizes: dict[tuple[Dim, Dim], Dim] = {}
         self.buffers: dict[tuple[Buffer, Buffer], Buffer | None] = {}
+        self.exports: dict[tuple[Buffer, int], Buffer] = {}
         self.objects: dict[tuple[int, int], Any] = {}
         self.waiting: list[tuple[Value, tuple[Type, ...]]] = []
 
@@ -148,10 +149,12 @@ class _Join:
         kinds = [arm.kind for arm in self.arms]
         returned = RETURN in kinds
         roots = self.returned() if returned else self.names(live)
+        parts = {n: roots.pop(n) for n in list(roots) if is_part(n) and lacks_one(*roots[n])}
         for x, y in roots.values():
             self.relation.relate(x, y)
         self.old_buffers()
-        joined = {name: self.join(x, y, SHOWN.get(name, name)) for name, (x, y) in roots.items()}
+        joined = {name: self.join(x, y, shown(name)) for name, (x, y) in roots.items()}
+        joined.update((name, self.only_one(x, y)) for name, (x, y) in parts.items())
         flag = None if returned else self.stop(kinds)
         if returned and has_poison(joined[RETURN]):
             self.t.refuse("joined_value", name="what is returned, which is one of two things,")
@@ -228,8 +231,6 @@ class _Join:
             return x
         if isinstance(x, Poison) or isinstance(y, Poison):
             return x if isinstance(x, Poison) else y
-        if name == SHOWN[RESULT] and (x is MISSING or y is MISSING):
-            return self.only_one(x, y)
         if x is MISSING or y is MISSING:
             return Poison(f"{name}, which is bound on one path only,")
         if is_static(x) and is_static(y) and equal_constants(x, y):
@@ -324,10 +325,46 @@ class _Join:
             made = self.result(pair[0], pair[1], kind)
             self.waiting.append((made, possible(self.t, p)))
             return made
-        if isinstance(value, tuple):
-            parts = [(p, MISSING) if at == 0 else (MISSING, p) for p in value]
-            return tuple(self.only_one(a, b) for a, b in parts)
-        return Poison("an array that is returned inside a loop")
+        if not isinstance(value, Arr):
+            return value
+        root = value.buffer.root
+        if self.is_local((value.view, value.shape)):
+            return Poison("an array that is returned inside a loop")
+        older = value.buffer is root or value.buffer in self.start.derived
+        known = is_known(self.start, root) and older
+        if not known and value.buffer is not root:
+            return Poison("a reshaped array that is returned inside a loop")
+        joined = next((j for pair, j in self.buffers.items() if pair[at] is root and j), None)
+        if value.buffer is root and joined is not None:
+            return Arr(joined, value.view)
+        return value if known else Arr(self.exported(root, at), value.view)
+
+    def exported(self, buffer: Buffer, at: int) -> Buffer:
+        """The buffer after the branch that holds what one of an arm held."""
+        if (buffer, at) not in self.exports:
+            arm, other = self.arms[at], self.arms[1 - at]
+            kind = buffer.type
+            attrs = {"shape": kind.shape, "dtype": kind.dtype}
+            ends: list[Operand] = [other.region.add("empty", [], attrs, kind, self.t.place())] * 2
+            ends[at] = arm.contents.get(buffer, buffer.content)
+            found = self.t.buffer(self.result(ends[0], ends[1], kind))
+            found.contiguous = buffer.contiguous
+            self.exports[buffer, at] = found
+        return self.exports[buffer, at]
+
+    def is_local(self, x: Any) -> bool:
+        """Whether a view or a shape has symbols that only an arm knows."""
+        assume = self.t.assume
+        return any(s not in assume.hints and s not in assume.ends for s in symbols_in(x))
+
+
+def shown(name: str) -> str:
+    """A name in the words of a reason."""
+    return "what is returned in a loop" if is_part(name) else SHOWN.get(name, name)
+
+
+def lacks_one(x: Any, y: Any) -> bool:
+    return x is MISSING or y is MISSING
 
 
 def has_poison(x: Any) -> bool:

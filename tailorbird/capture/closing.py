@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from tailorbird.capture.attempt import put_back
 from tailorbird.capture.branches import (
     MISSING,
-    RESULT,
     equal_constants,
     equal_in_this_call,
     is_scalar,
@@ -24,9 +23,11 @@ from tailorbird.capture.branches import (
 from tailorbird.capture.heap import (
     Relation,
     arrays,
+    symbols_in,
 )
 from tailorbird.capture.loose import fitted, joined_type, loosen, possible
 from tailorbird.capture.opening import Hole, Mismatch, Opening, Slot
+from tailorbird.capture.returning import is_part
 from tailorbird.capture.values import Arr, Buffer, Poison, Scal, is_static
 from tailorbird.ir.expr import Dim, Expr, Sym
 from tailorbird.ir.node import Node, Operand, Value, type_of
@@ -54,6 +55,8 @@ class Closing(Opening):
         if self.again:
             return False
         which = self.corresponding(relation)
+        if not self.again:
+            self.find_returned(which)
         if self.again:
             return False
         self.close(which)
@@ -106,12 +109,15 @@ class Closing(Opening):
 
         if now is MISSING or isinstance(now, Poison) or name not in self.site.after:
             return
-        if name != RESULT and not always_runs(self.t, self.rounds):
+        if not is_part(name) and not always_runs(self.t, self.rounds):
             self.info.poison.add(name)
             return
         if is_scalar(now):
             operand = scalar_operand(self.t, now)
             self.info.late[name] = Late(type_of(operand))
+        elif is_part(name):
+            self.returned[name] = now
+            return
         elif isinstance(now, Arr) and now.buffer.base is None:
             if now.buffer in self.before or self.shows_inside((now.view, now.buffer.type.shape)):
                 raise Mismatch(f"{name}, which the loop binds to an array or view of its own,")
@@ -119,6 +125,28 @@ class Closing(Opening):
         else:
             raise Mismatch(f"{name}, which the loop binds and which is used after it,")
         self.again = True
+
+    def find_returned(self, which: dict[Buffer, Buffer]) -> None:
+        """What `return` gave is an array of the head, or one that the loop makes: that one enters
+        the next attempt as nothing.
+        """
+        from tailorbird.capture.loops import Late
+
+        heads = {end: head for head, end in which.items()}
+        widened = set(self.general.values())
+        for name, now in self.returned.items():
+            if is_static(now):
+                continue
+            buffer = now.buffer
+            head = heads.get(buffer)
+            inside = self.shows_inside((now.view, buffer.type.shape)) and head not in widened
+            if buffer.base is not None or inside or (now.view and head in widened):
+                raise Mismatch("what is returned in a loop, which is made of an array there,")
+            if head is None:
+                self.info.late[name] = Late(buffer.type, buffer, now.view)
+                self.again = True
+            elif head is not buffer:
+                self.returned[name] = Arr(head, now.view)
 
     def shows_inside(self, x: Any) -> bool:
         """Whether a symbol that is known only in the loop stands in a view or a shape."""
@@ -207,7 +235,7 @@ class Closing(Opening):
         self.take_out([slot for slot in self.slots if self.unchanged(slot)])
         node = self.node(kept)
         results = dict(zip(map(id, kept), node.outputs))
-        names = dict(self.head)
+        names = {**self.head, **self.returned}
         for slot in self.slots:
             value = results.get(id(slot))
             if slot.buffer is not None:
@@ -349,14 +377,3 @@ def _arrays_only(x: Any, y: Any) -> bool:
     if not isinstance(x, tuple) or not isinstance(y, tuple) or len(x) != len(y):
         return False
     return all(isinstance(a, Arr) and isinstance(b, Arr) for a, b in zip(x, y))
-
-
-def symbols_in(x: Any) -> set[Sym]:
-    """The symbols in an expression, a shape or a view, functions not counted."""
-    if isinstance(x, Expr):
-        return {sym for sym in x.symbols() if sym.kind != "op"}
-    if isinstance(x, tuple):
-        return {sym for item in x for sym in symbols_in(item)}
-    if hasattr(x, "dims"):
-        return symbols_in((x.dims, x.shape))
-    return set()

@@ -22,9 +22,7 @@ from tailorbird.capture.attempt import Attempt
 from tailorbird.capture.branches import (
     BREAK,
     CONTINUE,
-    RESULT,
     RETURN,
-    RETURNED,
     branch,
     select,
 )
@@ -33,6 +31,7 @@ from tailorbird.capture.evaluate import shown
 from tailorbird.capture.live import body_size, breaks, leaves_early, liveness, reads, returns
 from tailorbird.capture.loops import Site, captured_loop
 from tailorbird.capture.registry import STATEMENTS
+from tailorbird.capture.returning import RETURNED, forget, keep, kept
 from tailorbird.capture.rounds import Rounds, rounds_of
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Frame, Poison, Scal, is_static
@@ -68,6 +67,11 @@ class LoopEnd:
 @dataclass(frozen=True, eq=False)
 class Leave:
     """Leaves the loop around, or the function, with the value of a `return` in an inner loop."""
+
+
+@dataclass(frozen=True, eq=False)
+class GoOn:
+    """After an inner loop with a `return` that was not met."""
 
 
 def block(t: Tracer, statements: Sequence[ast.stmt], frame: Frame) -> Any:
@@ -179,8 +183,7 @@ class _Block:
         value = None if s.value is None else self.t.evaluate(s.value, self.frame)
         if not self.frame.loops:
             return (RETURN, value)
-        self.frame.names[RETURNED] = True
-        self.frame.names[RESULT] = value
+        keep(self.t, self.frame.names, value)
         return BREAK
 
     # for
@@ -278,7 +281,7 @@ class _Block:
         s, names = site.statement, self.frame.names
         if returns(s):
             names[RETURNED] = False
-            names.pop(RESULT, None)
+            forget(names)
         if s.orelse and breaks(s.body):
             site.broke = f"$broke_{s.lineno}_{s.col_offset}"
             names[site.broke] = False
@@ -305,8 +308,8 @@ class _Block:
         returned = self.flag(self.frame.names.get(RETURNED, False))
         if isinstance(returned, Value):
             todo.clear()
-            return self.split(returned, [Leave()], rest, self.frame.after)
-        todo[:] = [Leave()] if returned else rest
+            return self.split(returned, [Leave()], [GoOn(), *rest], self.frame.after)
+        todo[:] = [Leave()] if returned else [GoOn(), *rest]
         return None
 
     def flag(self, x: Any) -> bool | Value:
@@ -326,11 +329,12 @@ class _Block:
         """The value that `return` gave in a loop that was captured."""
         if self.frame.loops:
             return BREAK
-        value = self.frame.names.get(RESULT)
-        if isinstance(value, Poison):
-            self.t.refuse("loop_shape", name=value.reason)
-        self.frame.names.pop(RETURNED, None)
-        return (RETURN, value)
+        return (RETURN, kept(self.t, self.frame.names))
+
+    def go_on(self, mark: GoOn) -> Any:
+        """No `return` in a loop that was captured was met."""
+        forget(self.frame.names)
+        return None
 
     def nothing(self, mark: Any) -> Any:
         return None
@@ -341,6 +345,7 @@ _MARKS: dict[type, Any] = {
     RoundEnd: _Block.nothing,
     LoopEnd: _Block.nothing,
     Leave: _Block.leave,
+    GoOn: _Block.go_on,
 }
 
 

@@ -24,6 +24,7 @@ from tailorbird.capture.values import (
     Method,
     Partial,
 )
+from tailorbird.ir.expr import Expr, Sym
 from tailorbird.ir.node import Value
 
 Contents = dict[Buffer, Value]
@@ -97,6 +98,17 @@ def place(x: Arr) -> tuple[Buffer, Hashable]:
 def is_whole(x: Arr) -> bool:
     """Whether a reference shows all of a buffer that has memory of its own."""
     return x.view is None and x.buffer.base is None
+
+
+def symbols_in(x: Any) -> set[Sym]:
+    """The symbols in an expression, a shape or a view, functions not counted."""
+    if isinstance(x, Expr):
+        return {sym for sym in x.symbols() if sym.kind != "op"}
+    if isinstance(x, tuple):
+        return {sym for item in x for sym in symbols_in(item)}
+    if hasattr(x, "dims"):
+        return symbols_in((x.dims, x.shape))
+    return set()
 
 
 # Snapshots

@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from tailorbird.capture.attempt import Attempt
-from tailorbird.capture.branches import RESULT, RETURNED
 from tailorbird.capture.closing import Closing
 from tailorbird.capture.heap import containers
 from tailorbird.capture.live import bound_in, breaks, liveness, returns
 from tailorbird.capture.opening import Mismatch
+from tailorbird.capture.returning import HIDDEN
 from tailorbird.capture.rounds import Rounds
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Buffer, Frame
@@ -114,8 +114,8 @@ def _prepare(site: Site) -> None:
     hidden = {n for n in names if n[0] == "$"}
     assigned = set(bound_in(s))
     if returns(s):
-        hidden |= {RETURNED, RESULT}
-        assigned |= {RETURNED, RESULT}
+        hidden |= HIDDEN
+        assigned |= HIDDEN
     if site.broke:
         assigned.add(site.broke)
     if site.rounds is None and site.leaves:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from tailorbird.capture.arith import facts_of
 from tailorbird.capture.branches import (
     BREAK,
-    RESULT,
     STOP,
     blank,
     is_scalar,
@@ -24,6 +23,7 @@ from tailorbird.capture.heap import (
     pins,
 )
 from tailorbird.capture.loose import fitted, joined_type, loosen, possible
+from tailorbird.capture.returning import is_part
 from tailorbird.capture.rounds import Rounds
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, Buffer, Poison, Scal
@@ -79,6 +79,7 @@ class Opening:
         self.general: dict[Buffer, Buffer] = {}
         self.holes: dict[int, Dim] = {}
         self.again = False
+        self.returned: dict[str, Any] = {}  # parts of what `return` gave, by hidden name
         self.regions: list[Region] = []
         self.stop: Operand | None = None
         self.variable: Sym | None = None
@@ -101,7 +102,7 @@ class Opening:
             if late is not None:
                 names[name] = self.late(name, late, born)
             elif name not in names:
-                if name in self.site.assigned and name != RESULT:
+                if name in self.site.assigned and not is_part(name):
                     names[name] = Poison(f"{name}, which an earlier round of the loop binds,")
                 continue
             elif name in info.poison:
