@@ -26,7 +26,7 @@ from tailorbird.capture.heap import (
     symbols_in,
 )
 from tailorbird.capture.loose import fitted, joined_type, loosen, possible
-from tailorbird.capture.opening import Hole, Mismatch, Opening, Slot
+from tailorbird.capture.opening import Hole, Mismatch, Opening, Slot, filled
 from tailorbird.capture.returning import is_part
 from tailorbird.capture.values import Arr, Buffer, Poison, Scal, is_static
 from tailorbird.ir.expr import Dim, Expr, Sym
@@ -68,7 +68,6 @@ class Closing(Opening):
         """Relates every name and pin at the end to what it was at the head."""
         relation = Relation(self.pins)
         names = self.frame.names
-        slots = {slot.name: slot for slot in self.slots if slot.name}
         for buffer in self.t.buffers():
             late = buffer.argument is not None and buffer not in self.before
             if late and buffer.content is not buffer.argument:
@@ -84,8 +83,8 @@ class Closing(Opening):
             if now is MISSING or isinstance(now, Poison):
                 self.info.poison.add(name)
                 self.again = True
-            elif name in slots:
-                self.scalar_leaves(slots[name], now)
+            elif name in self.carried:
+                self.leaves(relation, name, self.carried[name], now)
             else:
                 self.related(relation, name, then, now)
         for slot in self.slots:
@@ -151,6 +150,18 @@ class Closing(Opening):
     def shows_inside(self, x: Any) -> bool:
         """Whether a symbol that is known only in the loop stands in a view or a shape."""
         return any(sym not in self.t.assume.hints for sym in symbols_in(x))
+
+    def leaves(self, relation: Relation, name: str, then: Any, now: Any) -> None:
+        """What a name with scalars has at the end: each goes into its slot."""
+        if isinstance(then, Slot):
+            self.scalar_leaves(then, now)
+        elif not isinstance(then, tuple):
+            self.related(relation, name, then, now)
+        elif isinstance(now, tuple) and len(now) == len(then):
+            for k, (a, b) in enumerate(zip(then, now)):
+                self.leaves(relation, f"{name}[{k}]", a, b)
+        else:
+            raise Mismatch(f"{name}, which changes its kind in the loop,")
 
     def scalar_leaves(self, slot: Slot, now: Any) -> None:
         if not is_scalar(now):
@@ -236,6 +247,7 @@ class Closing(Opening):
         node = self.node(kept)
         results = dict(zip(map(id, kept), node.outputs))
         names = {**self.head, **self.returned}
+        scalars: dict[int, Any] = {}
         for slot in self.slots:
             value = results.get(id(slot))
             if slot.buffer is not None:
@@ -244,10 +256,12 @@ class Closing(Opening):
                 slot.buffer.content = entering if value is None else value
                 self.retyped(slot, names)
             elif value is None:
-                names[slot.name] = self.entry.get(slot.name, self.wrapped(slot.entering))
+                unbound = slot.origin is None
+                scalars[id(slot)] = self.wrapped(slot.entering) if unbound else slot.origin
             else:
                 self.loosened(slot, value)
-                names[slot.name] = self.wrapped(value)
+                scalars[id(slot)] = self.wrapped(value)
+        names.update((name, filled(x, scalars)) for name, x in self.carried.items())
         self.frame.names = names
         self.poisoned(names)
         put_back(self.derived)

@@ -305,7 +305,7 @@ class _Block:
         if not returns(s):
             todo[:] = rest
             return None
-        returned = self.flag(self.frame.names.get(RETURNED, False))
+        returned = endless(s) or self.flag(self.frame.names.get(RETURNED, False))
         if isinstance(returned, Value):
             todo.clear()
             return self.split(returned, [Leave()], [GoOn(), *rest], self.frame.after)
@@ -347,6 +347,12 @@ _MARKS: dict[type, Any] = {
     Leave: _Block.leave,
     GoOn: _Block.go_on,
 }
+
+
+def endless(s: ast.For | ast.While) -> bool:
+    """Whether a loop is left by `return` alone."""
+    known = isinstance(s, ast.While) and isinstance(s.test, ast.Constant) and bool(s.test.value)
+    return known and not breaks(s.body)
 
 
 def run_round(t: Tracer, site: Site, rounds: Rounds | None, at: Dim) -> Any:

@@ -6,7 +6,7 @@ the types that the scalar may have instead (`Tracer.loose`).
 Invariants: such a scalar is used only where its other types would give the same: the same dtype to
 compute in and the same result. Where the results differ in weakness alone, the result is loose too;
 anything else is refused. What was converted to the joined type is loose as well. A Python int
-becomes a float only if the float is exactly it.
+becomes a float only if the float is exactly it, and a NumPy integer only if it fits.
 """
 
 from __future__ import annotations
@@ -64,9 +64,23 @@ def fitted(t: Tracer, x: Operand, wanted: Type) -> Operand:
         return x
     if found.dtype.kind == "i" and wanted.dtype.kind in "fc":
         _is_exact(t, x, wanted)
+    elif found.weak and wanted.dtype.kind in "iu" and found.dtype.kind == "i":
+        _holds(t, x, wanted.dtype)
     made = t.emit("cast", [x], {"dtype": wanted.dtype}, replace(wanted, shape=()))
     t.loose[made] = possible(t, x)
     return made
+
+
+def _holds(t: Tracer, x: Operand, dtype: np.dtype) -> None:
+    """A Python int that becomes an integer of NumPy's must fit it."""
+    if isinstance(x, Value):
+        x = t.bound(x)
+    assert isinstance(x, (int, Expr))
+    limits = np.iinfo(dtype)
+    wide = dtype.itemsize == 8 and isinstance(x, Expr)
+    fits = (wide and dtype.kind == "i") or t.at_least(x, int(limits.min))
+    if not fits or not (wide or t.at_least(int(limits.max), x)):
+        t.refuse("promotion", name=f"{x}, an integer that becomes {dtype},")
 
 
 def _is_exact(t: Tracer, x: Operand, wanted: Type) -> None:
@@ -114,7 +128,8 @@ def _result(t: Tracer, name: str, types: tuple[Type, ...], declared: Type) -> Ty
         found = Type(dtype)
         same = dtype == declared.dtype
         if name in COMPARISONS:
-            same = {d.kind for d in taken} <= {"f"} and all(d == np.float64 for d in taken)
+            whole = all(d.kind == "i" for d in taken)  # which are compared exactly
+            same = whole or all(d == np.float64 for d in taken)
     if not same or found is None:
         t.refuse("promotion", name=f"{name} of a scalar of one type or another")
     return found

@@ -42,12 +42,13 @@ class Mismatch(Exception):
 
 @dataclass
 class Slot:
-    """One carried value: the content of a buffer, or a scalar that a name has."""
+    """One carried value: the content of a buffer, or a scalar that a name or a tuple has."""
 
     type: Type
     entering: Operand
     buffer: Buffer | None = None
     name: str = ""
+    origin: Any = None  # the scalar that entered, as the interpreter has it
     loose: tuple[Type, ...] = ()
     parameter: Value | None = None
     symbol: Any = None
@@ -59,6 +60,18 @@ class Hole:
     """In a general shape: a size that the loop binds anew in each round."""
 
     number: int
+
+
+def has_scalars(x: Any) -> bool:
+    """Whether a value is a scalar, or a tuple with one in it."""
+    return is_scalar(x) or (isinstance(x, tuple) and any(map(has_scalars, x)))
+
+
+def filled(x: Any, found: dict[int, Any]) -> Any:
+    """A value with what was found for its slots in their places."""
+    if isinstance(x, tuple):
+        return tuple(filled(part, found) for part in x)
+    return found[id(x)] if isinstance(x, Slot) else x
 
 
 class Opening:
@@ -76,6 +89,7 @@ class Opening:
         self.pins = pins(t)
         self.slots: list[Slot] = []
         self.head: dict[str, Any] = {}
+        self.carried: dict[str, Any] = {}  # names with scalars: their values with slots in them
         self.general: dict[Buffer, Buffer] = {}
         self.holes: dict[int, Dim] = {}
         self.again = False
@@ -107,8 +121,8 @@ class Opening:
                 continue
             elif name in info.poison:
                 names[name] = Poison(f"{name}, which is bound on some paths of a loop only,")
-            elif name in self.site.assigned and is_scalar(names[name]):
-                self.scalar(name, names[name])
+            elif name in self.site.assigned and has_scalars(names[name]):
+                self.carried[name] = self.with_slots(name, names[name])
             else:
                 names[name] = self.reference(names[name])
             self.head[name] = names[name]
@@ -135,7 +149,13 @@ class Opening:
             return Arr(self.general[x.buffer])
         return x
 
-    def scalar(self, name: str, x: Any) -> None:
+    def with_slots(self, name: str, x: Any) -> Any:
+        """A value with a slot in the place of each scalar; the parts of a tuple are `name[0]`."""
+        if isinstance(x, tuple):
+            return tuple(self.with_slots(f"{name}[{k}]", part) for k, part in enumerate(x))
+        return self.scalar(name, x) if is_scalar(x) else self.reference(x)
+
+    def scalar(self, name: str, x: Any) -> Slot:
         operand = scalar_operand(self.t, x)
         types = possible(self.t, operand)
         kind = self.info.types.get(name, type_of(operand))
@@ -143,13 +163,14 @@ class Opening:
         if joined != kind:
             raise Mismatch(f"{name}, which is a {type_of(operand)} first and then a {kind},")
         entering = fitted(self.t, operand, kind)
-        self.slots.append(Slot(kind, entering, name=name, loose=types))
-        self.frame.names[name] = self.slots[-1]
+        self.slots.append(Slot(kind, entering, name=name, loose=types, origin=x))
+        return self.slots[-1]
 
     def late(self, name: str, late: Late, born: dict[Buffer, Buffer]) -> Any:
         """A name that the loop binds first: nothing looks at what it enters with."""
         if late.buffer is None:
             self.slots.append(Slot(late.type, blank(late.type), name=name))
+            self.carried[name] = self.slots[-1]
             return self.slots[-1]
         if late.buffer not in born:
             attrs = {"shape": late.type.shape, "dtype": late.type.dtype}
@@ -182,17 +203,18 @@ class Opening:
             region.parameters.append(slot.parameter)
             if slot.buffer is not None:
                 slot.buffer.content = slot.parameter
-        names = self.frame.names
+        inside: dict[int, Any] = {}
         for slot in self.slots:
             if not slot.name:
                 continue
             assert slot.parameter is not None
             if slot.type == WEAK_INT:
-                names[slot.name] = slot.symbol = t.bound(slot.parameter)
+                inside[id(slot)] = slot.symbol = t.bound(slot.parameter)
             else:
-                names[slot.name] = Scal(slot.parameter)
+                inside[id(slot)] = Scal(slot.parameter)
                 loosen(t, slot.parameter, (*slot.loose, *self.later_types(slot.name)))
-            self.head[slot.name] = names[slot.name]
+        for name, x in self.carried.items():
+            self.frame.names[name] = self.head[name] = filled(x, inside)
         self.follow_bases()
 
     def later_types(self, name: str) -> tuple[Type, ...]:

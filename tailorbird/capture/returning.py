@@ -21,8 +21,7 @@ RESULT = "$result"  # how the value is put together; its parts are `$result.0` a
 MOST_PARTS = 8
 PARTS = tuple(f"{RESULT}.{k}" for k in range(MOST_PARTS))
 HIDDEN = frozenset((RETURNED, RESULT, *PARTS))
-PLACE, KEPT = "place", "kept"
-SEQUENCES = {"tuple": tuple, "list": list}
+PLACE, KEPT, PARTED = "place", "kept", "parted"
 
 Names = dict[str, Any]
 
@@ -63,8 +62,8 @@ def _template(t: Tracer, x: Any, parts: list[Any]) -> Any:
             t.refuse("loop_shape", name=f"a result of more than {MOST_PARTS} parts")
         parts.append(x)
         return (PLACE, PARTS[len(parts) - 1])
-    if type(x) in (tuple, list):
-        return (type(x).__name__, *(_template(t, item, parts) for item in x))
+    if type(x) is tuple:
+        return (PARTED, *(_template(t, item, parts) for item in x))
     if not is_static(x):
         t.refuse("loop_shape", name="what is returned in a loop")
     return (KEPT, x)
@@ -72,6 +71,6 @@ def _template(t: Tracer, x: Any, parts: list[Any]) -> Any:
 
 def _value(template: Any, found: Names) -> Any:
     kind, *items = template
-    if kind in SEQUENCES:
-        return SEQUENCES[kind](_value(item, found) for item in items)
+    if kind == PARTED:
+        return tuple(_value(item, found) for item in items)
     return found[items[0]] if kind == PLACE else items[0]
