@@ -1,4 +1,4 @@
-"""What a loop gives beside the arrays that it changes: results from inside it, tuples of numbers."""
+"""What a loop gives beside the arrays that it changes: results from inside, tuples of numbers."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def carries_a_pair(x):
 
 def carries_state(x, s):
     state = (x * 0, 0.0, (1, s))
-    for k in range(6):
+    for _ in range(6):
         arrays, total, (n, scale) = state
         state = (arrays + x, total + scale, (n * 2, scale / 2))
     return state

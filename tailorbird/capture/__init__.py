@@ -10,8 +10,8 @@ that do not depend on array data are computed, values that do are recorded. Star
 then `tracer.py` (the state), `evaluate.py`, `execute.py` and `control.py` (the syntax), `values.py`
 and `views.py` (arrays are references). What data decides becomes `branch`, `loop` and `while`
 nodes: `heap.py` (which arrays correspond), `branches.py`, `loops.py`, `opening.py`, `closing.py`
-and `peeling.py`, with `returning.py`, `live.py`, `bounds.py`, `attempt.py` and `loose.py` to help. The NumPy
-functions are in `ufuncs.py`, `reduce.py`, `products.py`, `shaping.py`, `joining.py`, `create.py`
+and `peeling.py`, with `returning.py`, `live.py`, `bounds.py`, `attempt.py` and `loose.py` to help.
+The NumPy functions are in `ufuncs.py`, `reduce.py`, `products.py`, `shaping.py`, `joining.py`, `create.py`
 and `choosing.py`.
 """
 
