@@ -273,8 +273,10 @@ def test_stencils_and_triangles_are_written_where_they_lie():
 
 
 def test_what_a_turn_makes_anew_replaces_the_old_point_by_point():
-    # The two starts of r and p are copies of the argument b; nothing is copied in the loop.
-    assert len(copies("conjugate")) == 2
+    # The starts of r and p are copies of the argument b, made by one nest; nothing is copied in the
+    # loop.
+    (copy,) = copies("conjugate")
+    assert len(copy.stages[0].stores) == 2
     assert not copies("masked")
 
 

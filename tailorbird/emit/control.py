@@ -14,6 +14,7 @@ released.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import ExitStack
 
 from tailorbird.emit.builder import MEMORY_TYPES, Builder, Module
 from tailorbird.emit.frame import Frame
@@ -107,7 +108,11 @@ class _InnerNest(NestEmitter):
         return "0", self.frame.size(self.b, axis.extent)
 
     def emit(self) -> None:
-        self.rows(0)
+        with ExitStack() as stack:
+            for extent in self.nest.only_if:
+                some = self.b.here(f"icmp sgt i64 {self.frame.size(self.b, extent)}, 0")
+                stack.enter_context(self.b.when(some))
+            self.rows(0)
 
 
 class _InnerPack(PackEmitter, _InnerNest):

@@ -8,11 +8,14 @@ is the same position, and so the same load.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tailorbird.dataclass import replace
 from tailorbird.fuse.flow import Position
 from tailorbird.ir.expr import Dim, apply
 from tailorbird.lower.kernel import Axis, Ex, Index, Load, Nest, Op, Size, Stage, Store, const
-from tailorbird.lower.schedule import expressions, expressions_of
+from tailorbird.lower.rebuild import Rebuilt
+from tailorbird.lower.schedule import expressions
 from tailorbird.lower.steps import ProgramStep, bodies, inner_steps
 
 ROWS = 4
@@ -86,28 +89,22 @@ def _moved(nest: Nest, axis: Axis, rows: list[tuple[Dim, int]], extent: Dim) -> 
     """The nest over fewer turns, each of which does these rows: (how far on, how far a turn is)."""
     stores: list[Store] = []
     for by, step in rows:
-        memo: dict[int, Ex] = {}
-        for store in nest.stages[0].stores:
-            value = tuple(_rewritten(x, axis.name, by, step, memo) for x in store.value)
-            at = _shifted(store.at, axis.name, by, step)
-            stores.append(replace(store, at=at, value=value, index=()))
+        rebuilt = Rebuilt(_at_row(axis.name, by, step))
+        for store in map(rebuilt.store, nest.stages[0].stores):
+            stores.append(replace(store, at=_shifted(store.at, axis.name, by, step), index=()))
     axes = [Axis(a.name, extent) if a is axis else a for a in nest.rows]
     return Nest(nest.name, axes, nest.inner, [Stage(stores=stores)], nodes=nest.nodes)
 
 
-def _rewritten(x: Ex, axis: str, by: Dim, step: int, memo: dict[int, Ex]) -> Ex:
-    for y in expressions_of([x]):
-        if id(y) not in memo:
-            memo[id(y)] = _one(y, axis, by, step, memo)
-    return memo[id(x)]
+def _at_row(axis: str, by: Dim, step: int) -> Callable[[Ex], Ex]:
+    """What an expression is in another row."""
 
+    def one(x: Ex) -> Ex:
+        if isinstance(x, Load):
+            return replace(x, at=_shifted(x.at, axis, by, step), index=())
+        if isinstance(x, Index) and x.axis == axis:
+            turned = x if step == 1 else Op("multiply", (x, const(step, "i64")), "i64")
+            return turned if by == 0 else Op("add", (turned, Size(by)), "i64")
+        return x
 
-def _one(x: Ex, axis: str, by: Dim, step: int, memo: dict[int, Ex]) -> Ex:
-    if isinstance(x, Load):
-        return replace(x, at=_shifted(x.at, axis, by, step), index=())
-    if isinstance(x, Index) and x.axis == axis:
-        turned = x if step == 1 else Op("multiply", (x, const(step, "i64")), "i64")
-        return turned if by == 0 else Op("add", (turned, Size(by)), "i64")
-    if isinstance(x, Op):
-        return Op(x.op, tuple(memo[id(a)] for a in x.args), x.ty)
-    return x
+    return one

@@ -239,4 +239,5 @@ class Nest:
     nodes: list[str] = field(default_factory=list)  # the graph ops it came from, for explain
     scan: bool = False  # the stage's stores see the folds as they run; or a move, in order
     packs: bool = False  # what the masks of its stores pick goes one after another
+    only_if: list[Dim] = field(default_factory=list)  # nothing is read where one is not positive
     swept: bool = False  # folds down an array that another nest runs along at the same time

@@ -193,8 +193,10 @@ class _GroupNest:
         stage.folds += [Fold(c, node.op, p, position) for c, p in zip(cells, parts, strict=True)]
         self.cells[member] = cells
         if member in self.needed:
-            at = flat(group.index[member], self.buffer_of(member).strides)
-            self.stages[self.level + 1].head.append(Store(self.buffer_of(member), at, cells))
+            index = group.index[member]
+            at = flat(index, self.buffer_of(member).strides)
+            store = Store(self.buffer_of(member), at, cells, index=index)
+            self.stages[self.level + 1].head.append(store)
 
     def linear(self, node: Node, folded: tuple[int, ...]) -> Ex:
         """The position argmin and argmax report: the flat index over the folded axes."""

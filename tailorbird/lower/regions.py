@@ -29,6 +29,7 @@ from tailorbird.ir.node import (
     type_of,
 )
 from tailorbird.ir.scope import bare
+from tailorbird.lower.apart import Apart
 from tailorbird.lower.bounds import Bounds
 from tailorbird.lower.kernel import Buffer, Load, Nest
 from tailorbird.lower.lifetimes import Span, lifetimes
@@ -39,6 +40,7 @@ from tailorbird.lower.schedule import expressions
 from tailorbird.lower.statements import joined
 from tailorbird.lower.steps import Bind, Branch, Control, Loop, Program, ProgramStep, While
 from tailorbird.lower.touch import touched_by
+from tailorbird.lower.turns import straighten
 from tailorbird.reasons import why
 
 IN_LOOPS = frozenset(("loop", "value", "fresh"))
@@ -53,6 +55,7 @@ class RegionLowerer(Lowerer):
         self.versions = versions
         self.memories: dict[Memory, Buffer] = {}
         self.bounds = Bounds(graph.guards)
+        self.apart = Apart(self.bounds)
         self.spans = lifetimes(graph, plan, versions)
         self.rooms: dict[tuple[Dim, str], list[tuple[Buffer, list[Span]]]] = {}
         self.controls = 0
@@ -62,6 +65,8 @@ class RegionLowerer(Lowerer):
     def run(self) -> Program:
         program = super().run()
         program.buffers = [b for b in self.made if b.role != "param"]
+        kept = {x.name for x in leaves(program.results) if isinstance(x, Buffer)}
+        program.steps = straighten(program.steps, self.bounds, kept)
         self.find_cells(program)
         return program
 
@@ -153,7 +158,7 @@ class RegionLowerer(Lowerer):
             first, second = self.steps[-2:]
             if not isinstance(first, Nest) or not isinstance(second, Nest):
                 return
-            both = joined(first, second, self.disjoint)
+            both = joined(first, second, self.apart.disjoint)
             if both is None:
                 return
             self.steps[-2:] = [both]
@@ -169,36 +174,9 @@ class RegionLowerer(Lowerer):
                 continue
             if x.computed or len(x.index) != len(index):
                 return True
-            if x.index != index and not self.disjoint(x.index, index, sizes):
+            if x.index != index and not self.apart.disjoint(x.index, index, sizes):
                 return True
         return False
-
-    def disjoint(self, a: Index, b: Index, sizes: dict[str, Dim]) -> bool:
-        """Whether two places never meet, whatever the points: apart along one axis of the array."""
-        for p, q in zip(a, b):
-            if p.terms or q.terms:
-                continue
-            ends = [self.reach(x.offset, x.axes, sizes) for x in (p, q)]
-            if ends[0] is None or ends[1] is None:
-                continue
-            (low_a, high_a), (low_b, high_b) = ends[0], ends[1]
-            if self.bounds.not_negative(low_a - high_b - 1):
-                return True
-            if self.bounds.not_negative(low_b - high_a - 1):
-                return True
-        return False
-
-    def reach(
-        self, offset: Dim, axes: Sequence[tuple[str, Dim]], sizes: dict[str, Dim]
-    ) -> tuple[Dim, Dim] | None:
-        """The least and the greatest index along one axis, over the points of a nest."""
-        low = high = offset
-        for name, stride in axes:
-            if not isinstance(stride, int):
-                return None
-            far = (sizes[name] - 1) * stride
-            low, high = (low, high + far) if stride > 0 else (low + far, high)
-        return low, high
 
     def do_bind(self, node: Node) -> None:
         cell = self.new_buffer("i64", (), "temp")
@@ -387,9 +365,11 @@ class RegionLowerer(Lowerer):
                 users.setdefault(name, set()).add(k)
         kept = {x.name for x in leaves(program.results) if isinstance(x, Buffer)}
         for buffer in list(program.buffers):
+            own = users.get(buffer.name, set())
+            if buffer.role == "temp" and not own and buffer.name not in kept:
+                program.buffers.remove(buffer)
             if buffer.shape or buffer.role != "temp" or buffer.name in kept:
                 continue
-            own = users.get(buffer.name, set())
             home = program.steps[min(own)] if len(own) == 1 else None
             if isinstance(home, Control):
                 home.cells.append(buffer)

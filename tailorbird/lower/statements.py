@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tailorbird.dataclass import replace
 from tailorbird.fuse.flow import Index
 from tailorbird.ir.expr import Dim
-from tailorbird.lower.kernel import Ex, Load, Nest, Op, Stage, Store
-from tailorbird.lower.schedule import expressions, expressions_of
+from tailorbird.lower.kernel import Ex, Load, Nest, Stage, Store
+from tailorbird.lower.rebuild import Rebuilt
+from tailorbird.lower.schedule import expressions
 
 Apart = Callable[[Index, Index, dict[str, Dim]], bool]
 MOST = 80  # maps in a nest that has grown so
@@ -47,8 +47,7 @@ def joined(first: Nest, second: Nest, apart: Apart) -> Nest | None:
     )
     if any(clashes):
         return None
-    forwarded = _Forward(before)
-    moved = [replace(s, value=tuple(map(forwarded.move, s.value))) for s in after]
+    moved = list(map(_forward(before).store, after))
     kept = [s for s in before if not any(_same_place(s, t) for t in moved)]
     stores = [*kept, *moved]
     stage = Stage(stores=stores) if first.rows or first.inner else Stage(head=stores)
@@ -78,33 +77,16 @@ def _same_place(a: Store, b: Store) -> bool:
     return a.buffer.name == b.buffer.name and a.at == b.at and a.index == b.index
 
 
-class _Forward:
-    """Expressions with what some stores put there in place of the loads of it."""
+def _forward(stores: list[Store]) -> Rebuilt:
+    """What some stores put there in place of the loads of it."""
 
-    def __init__(self, stores: list[Store]) -> None:
-        self.stores = stores
-        self.memo: dict[int, Ex] = {}
-
-    def move(self, x: Ex) -> Ex:
-        for y in expressions_of([x]):
-            if id(y) not in self.memo:
-                self.memo[id(y)] = self.one(y)
-        return self.memo[id(x)]
-
-    def one(self, x: Ex) -> Ex:
-        if isinstance(x, Load):
-            return self.load(x)
-        if isinstance(x, Op):
-            args = tuple(self.memo[id(a)] for a in x.args)
-            return x if all(a is b for a, b in zip(args, x.args)) else Op(x.op, args, x.ty)
-        return x
-
-    def load(self, x: Load) -> Ex:
-        if x.computed:
-            terms = tuple((self.memo[id(t)], stride) for t, stride in x.computed)
-            return replace(x, computed=terms)
-        for store in reversed(self.stores):
+    def one(x: Ex) -> Ex:
+        if not isinstance(x, Load) or x.computed:
+            return x
+        for store in reversed(stores):
             same = store.buffer.name == x.buffer.name and store.index == x.index
             if same and store.at == x.at:
                 return store.value[max(x.part, 0)]
         return x
+
+    return Rebuilt(one)

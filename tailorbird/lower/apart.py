@@ -1,0 +1,83 @@
+"""Whether two places in memory surely differ.
+
+In: indices of accesses, axis by axis of an array, as positions over the axes of a nest and the
+variables of the loops around it. Out: yes, or not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from tailorbird.fuse.flow import Index, Position
+from tailorbird.ir.expr import Dim
+from tailorbird.lower.bounds import Bounds
+from tailorbird.lower.kernel import Axis, Load, Nest, Store
+from tailorbird.lower.schedule import expressions
+
+Access = Load | Store
+
+
+def stores_of(nest: Nest) -> Iterator[Store]:
+    for stage in nest.stages:
+        yield from (*stage.head, *stage.stores)
+
+
+def loads_of(nest: Nest) -> Iterator[Load]:
+    return (x for x in expressions(nest) if isinstance(x, Load))
+
+
+def sizes_of(nest: Nest) -> dict[str, Dim]:
+    return {a.name: a.extent for a in [*nest.rows, *nest.inner]}
+
+
+class Apart:
+    """Answers inside the loops that some bounds are of."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds
+
+    def disjoint(self, a: Index, b: Index, sizes: dict[str, Dim]) -> bool:
+        """Whether two places never meet, whatever the points: apart along one axis of the array."""
+        for p, q in zip(a, b):
+            if p.terms or q.terms:
+                continue
+            ends = [self.reach(x.offset, x.axes, sizes) for x in (p, q)]
+            if ends[0] is None or ends[1] is None:
+                continue
+            (low_a, high_a), (low_b, high_b) = ends[0], ends[1]
+            if self.bounds.not_negative(low_a - high_b - 1):
+                return True
+            if self.bounds.not_negative(low_b - high_a - 1):
+                return True
+        return False
+
+    def reach(
+        self, offset: Dim, axes: Sequence[tuple[str, Dim]], sizes: dict[str, Dim]
+    ) -> tuple[Dim, Dim] | None:
+        """The least and the greatest index along one axis, over the points of a nest."""
+        low = high = offset
+        for name, stride in axes:
+            if not isinstance(stride, int):
+                return None
+            far = (sizes[name] - 1) * stride
+            low, high = (low, high + far) if stride > 0 else (low + far, high)
+        return low, high
+
+    def rows_apart(self, a: Access, b: Access, rows: Iterable[Axis], sizes: dict[str, Dim]) -> bool:
+        """Whether two accesses never meet at points that differ along one of these axes."""
+        if a.buffer.name != b.buffer.name:
+            return True
+        rows = [axis for axis in rows if axis.extent != 1]
+        if not rows:
+            return True
+        known = not a.computed and not b.computed and len(a.index) == len(b.index)
+        if not known or a.buffer.shape != b.buffer.shape:
+            return False
+        if self.disjoint(a.index, b.index, sizes):
+            return True
+        return all(any(_follows(p, q, r.name) for p, q in zip(a.index, b.index)) for r in rows)
+
+
+def _follows(p: Position, q: Position, axis: str) -> bool:
+    """Whether two indices are one function of this axis, which differs from point to point."""
+    return p == q and not p.terms and [name for name, _ in p.axes] == [axis]

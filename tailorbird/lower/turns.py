@@ -1,0 +1,357 @@
+"""Loops whose turns are independent become rows of a nest.
+
+In: the steps of a control function, and bounds for the sizes in them. Out: the same steps, with
+fewer loops. A fold and the statement that uses it become stages of one nest; a loop around one nest
+becomes an axis of it where no turn sees what another one writes. Lanes can then run across turns,
+turns share what they load, and loops that are left hold whole nests.
+
+Invariants: what a nest stores at one row is at no other row read or stored, by what is known of
+indices; within a row all happens in the order of the program. An index that the program would
+compute only inside the loop is computed only if there are turns.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from tailorbird.dataclass import replace
+from tailorbird.fuse.flow import Position
+from tailorbird.ir.expr import Dim, Expr, Sym
+from tailorbird.lower.apart import Access, Apart, loads_of, sizes_of, stores_of
+from tailorbird.lower.bounds import Bounds
+from tailorbird.lower.kernel import Axis, Cell, Ex, Index, Load, Nest, Op, Size, Stage, Store
+from tailorbird.lower.rebuild import Rebuilt
+from tailorbird.lower.schedule import expressions, expressions_of
+from tailorbird.lower.statements import joined
+from tailorbird.lower.steps import Branch, Control, Loop, ProgramStep, While, inner_steps
+from tailorbird.lower.touch import reads
+
+Join = Callable[[Nest, Nest], Nest | None]
+MOST = 80  # expressions of a nest that has grown so
+
+
+def straighten(steps: list[ProgramStep], bounds: Bounds, kept: set[str]) -> list[ProgramStep]:
+    """The steps of a program with fewer loops; `kept` names memory that is read behind its end."""
+    turns = _Turns(bounds, kept, steps)
+    for step in steps:
+        if isinstance(step, Control):
+            step.steps = turns.steps(step.steps)
+    return turns.neighbours(steps, turns.as_one)
+
+
+class _Turns:
+    def __init__(self, bounds: Bounds, kept: set[str], steps: Sequence[ProgramStep]) -> None:
+        self.bounds = bounds
+        self.apart = Apart(bounds)
+        self.readers = Counter(kept)  # how many read each memory
+        for step in inner_steps(steps):
+            self.readers.update(_read(step))
+
+    def steps(self, steps: list[ProgramStep]) -> list[ProgramStep]:
+        """Some steps inside a control function."""
+        inner = [self.inside(step) for step in steps]
+        return self.neighbours(inner, lambda a, b: self.as_one(a, b) or self.chained(a, b))
+
+    def inside(self, step: ProgramStep) -> ProgramStep:
+        """A step with fewer loops in it."""
+        if isinstance(step, Loop):
+            return self.loop(step)
+        if isinstance(step, While):
+            step.test, step.body = self.steps(step.test), self.steps(step.body)
+        elif isinstance(step, Branch):
+            step.arms = self.steps(step.arms[0]), self.steps(step.arms[1])
+        return step
+
+    def neighbours(self, steps: Sequence[ProgramStep], join: Join) -> list[ProgramStep]:
+        """The steps, with nests that follow each other joined where that is possible."""
+        out: list[ProgramStep] = []
+        for step in steps:
+            last = out[-1] if out else None
+            both = join(last, step) if isinstance(last, Nest) and isinstance(step, Nest) else None
+            if both is not None:
+                self.forget(out.pop(), step)
+                self.readers.update(_read(both))
+                step = both
+            if not isinstance(step, Nest) or self.is_needed(step):
+                out.append(step)
+        return out
+
+    def forget(self, *steps: ProgramStep) -> None:
+        for step in steps:
+            self.readers.subtract(_read(step))
+
+    def is_needed(self, nest: Nest) -> bool:
+        """Whether a nest stores what somebody reads; other stores it has no longer."""
+        self.forget(nest)
+        own = {x.buffer.name for x in loads_of(nest)}
+        for stage in nest.stages:
+            for stores in (stage.head, stage.stores):
+                stores[:] = [s for s in stores if s.buffer.role != "temp" or self.is_read(s, own)]
+        nest.stages[:] = [s for s in nest.stages if s.head or s.loops or s.first]
+        self.readers.update(_read(nest))
+        return bool(nest.stages)
+
+    def is_read(self, store: Store, own: set[str]) -> bool:
+        return store.buffer.name in own or self.readers[store.buffer.name] > 0
+
+    def as_one(self, first: Nest, second: Nest) -> Nest | None:
+        """Two maps over the same points as one."""
+        return joined(first, second, self.apart.disjoint)
+
+    def loop(self, step: Loop) -> ProgramStep:
+        self.bounds.enter(step.var, step.start, step.stop, step.step)
+        step.body = self.steps(step.body)
+        self.bounds.leave(step.var)
+        if len(step.body) == 1 and isinstance(step.body[0], Nest) and step.until is None:
+            return self.as_rows(step, step.body[0]) or step
+        return step
+
+    # -- a nest and the one after it as stages of one
+
+    def chained(self, first: Nest, second: Nest) -> Nest | None:
+        """Both nests, row by row."""
+        if len(expressions(first)) + len(expressions(second)) > MOST:
+            return None
+        pair = _aligned(first, second)
+        if pair is None or not self.may_alternate(*pair):
+            return None
+        before, after = pair[0], _with_own_cells(pair[1], f".{len(pair[0].stages)}")
+        stored = {s.buffer.name for nest in pair for s in stores_of(nest)}
+        forward = _forward([s for stage in before.stages for s in stage.head], stored)
+        stages = [*before.stages, *map(forward.stage, after.stages)]
+        nodes = [*first.nodes, *(n for n in second.nodes if n != "copy")]
+        return Nest("", before.rows, before.inner or after.inner, stages, nodes=nodes)
+
+    def may_alternate(self, first: Nest, second: Nest) -> bool:
+        """Whether a row of the second may run before later rows of the first."""
+        sizes = sizes_of(first) | sizes_of(second)
+        stores = [[*stores_of(n)] for n in (first, second)]
+        loads = [[*loads_of(n)] for n in (first, second)]
+        clashes: list[tuple[Store, Access]] = [(a, b) for a in stores[0] for b in stores[1]]
+        clashes += [(a, b) for a in stores[0] for b in loads[1]]
+        clashes += [(a, b) for a in stores[1] for b in loads[0]]
+        return all(self.apart.rows_apart(a, b, first.rows, sizes) for a, b in clashes)
+
+    # -- a loop as an axis
+
+    def as_rows(self, loop: Loop, nest: Nest) -> Nest | None:
+        """The nest with the turns of the loop around it as rows."""
+        if nest.scan or nest.only_if or loop.step not in (1, -1):
+            return None
+        if any(_mentions(a.extent, loop.var) for a in (*nest.rows, *nest.inner)):
+            return None
+        extent = (loop.stop - loop.start) * loop.step
+        axis = Axis(f"@{loop.var.name}", extent)
+        try:
+            moved = _Unrolled(loop, axis).nest(nest)
+        except _NotAffine:
+            return None
+        sizes = sizes_of(moved)
+        stores = list(stores_of(moved))
+        others: list[Access] = [*stores, *loads_of(moved)]
+        if not all(self.apart.rows_apart(s, x, [axis], sizes) for s in stores for x in others):
+            return None
+        if not self.bounds.not_negative(extent - 1):
+            moved.only_if = [extent]
+        return moved
+
+
+def _read(step: ProgramStep) -> set[str]:
+    return {buffer.name for buffer in reads(step)}
+
+
+def _mentions(x: Dim, var: Sym) -> bool:
+    return isinstance(x, Expr) and var in x.symbols()
+
+
+# Two nests over the same rows
+
+
+def _is_map(nest: Nest) -> bool:
+    """Whether a nest does the same at every point, in any order."""
+    stage, *more = nest.stages
+    return not more and not stage.folds and not stage.first and not (stage.head and stage.stores)
+
+
+def _aligned(first: Nest, second: Nest) -> tuple[Nest, Nest] | None:
+    """The two over the same row axes; a map over the rows of the other is done once a row."""
+    if first.scan or second.scan or first.only_if or second.only_if:
+        return None
+    if any(s.mask is not None for n in (first, second) for s in stores_of(n)):
+        return None
+    if _is_map(second):
+        after = None if _is_map(first) else _once_a_row(second, first.rows)
+        return None if after is None else (first, after)
+    if _is_map(first):
+        before = _once_a_row(first, second.rows)
+        return None if before is None else (before, second)
+    same = [len(n.rows) for n in (first, second)]
+    stages = _renamed(second, [*first.rows, *first.inner]) if same[0] == same[1] else None
+    if stages is None:
+        return None
+    return first, Nest("", first.rows, first.inner, stages)
+
+
+def _once_a_row(nest: Nest, rows: list[Axis]) -> Nest | None:
+    """A map as what is stored before a row of another nest, or behind it."""
+    stages = _renamed(nest, rows)
+    if stages is None:
+        return None
+    (stage,) = stages
+    return Nest("", rows, [], [Stage(head=[*stage.head, *stage.stores])])
+
+
+def _renamed(nest: Nest, axes: list[Axis]) -> list[Stage] | None:
+    """The stages of a nest over other axes of the same extents."""
+    own = [*nest.rows, *nest.inner]
+    if [a.extent for a in own] != [a.extent for a in axes]:
+        return None
+    names = {a.name: b.name for a, b in zip(own, axes, strict=True)}
+    return _Renamed(names).stages(nest)
+
+
+def _with_own_cells(nest: Nest, suffix: str) -> Nest:
+    """A nest whose cells have names that the nest in front of it has not."""
+
+    def one(x: Ex) -> Ex:
+        return Cell(x.name + suffix, x.ty) if isinstance(x, Cell) else x
+
+    rebuilt = Rebuilt(one)
+    stages = [rebuilt.stage(stage) for stage in nest.stages]
+    for stage in stages:
+        stage.folds = [replace(f, cell=rebuilt(f.cell)) for f in stage.folds]
+    return Nest("", nest.rows, nest.inner, stages)
+
+
+class _Moved(ABC):
+    """Expressions of a nest at other positions."""
+
+    def stages(self, nest: Nest) -> list[Stage]:
+        rebuilt = Rebuilt(self.one)
+        stages = [rebuilt.stage(stage) for stage in nest.stages]
+        for stage in stages:
+            stage.head[:] = map(self.store, stage.head)
+            stage.stores[:] = map(self.store, stage.stores)
+        return stages
+
+    def store(self, x: Store) -> Store:
+        terms = tuple((t, self.fixed(stride)) for t, stride in x.computed)
+        index = tuple(map(self.position, x.index))
+        return replace(x, at=self.position(x.at), computed=terms, index=index)
+
+    def one(self, x: Ex) -> Ex:
+        if isinstance(x, Load):
+            terms = tuple((t, self.fixed(stride)) for t, stride in x.computed)
+            index = tuple(map(self.position, x.index))
+            return replace(x, at=self.position(x.at), computed=terms, index=index)
+        if isinstance(x, Index):
+            return self.along(x)
+        return self.size(x) if isinstance(x, Size) else x
+
+    @abstractmethod
+    def position(self, p: Position) -> Position:
+        """Where that is now."""
+
+    def fixed(self, stride: Dim) -> Dim:
+        return stride
+
+    def along(self, x: Index) -> Ex:
+        return x
+
+    def size(self, x: Size) -> Ex:
+        return x
+
+
+class _Renamed(_Moved):
+    """Axes under other names."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self.names = names
+
+    def position(self, p: Position) -> Position:
+        axes = tuple((self.names.get(name, name), stride) for name, stride in p.axes)
+        return replace(p, axes=axes)
+
+    def along(self, x: Index) -> Ex:
+        return Index(self.names.get(x.axis, x.axis))
+
+
+def _forward(stores: list[Store], stored: set[str]) -> Rebuilt:
+    """What was stored in place of the loads of it, where it still can be computed."""
+    values = {
+        (s.buffer.name, s.at, s.index): s.value
+        for s in stores
+        if not any(isinstance(x, Load) and x.buffer.name in stored for x in expressions_of(s.value))
+    }
+
+    def one(x: Ex) -> Ex:
+        if not isinstance(x, Load) or x.computed:
+            return x
+        value = values.get((x.buffer.name, x.at, x.index))
+        return x if value is None else value[max(x.part, 0)]
+
+    return Rebuilt(one)
+
+
+# A loop variable becomes an axis
+
+
+class _NotAffine(Exception):
+    """An index is no sum of multiples of the variable."""
+
+
+class _Unrolled(_Moved):
+    """The variable of a loop as its start and so many steps along an axis."""
+
+    def __init__(self, loop: Loop, axis: Axis) -> None:
+        self.loop = loop
+        self.axis = axis
+
+    def nest(self, nest: Nest) -> Nest:
+        stages = self.stages(nest)
+        if not nest.rows and not nest.inner and _is_map(nest):
+            (stage,) = stages
+            return Nest("", [], [self.axis], [Stage(stores=stage.head)], nodes=nest.nodes)
+        rows = [self.axis, *nest.rows]
+        return Nest("", rows, nest.inner, stages, nodes=nest.nodes)
+
+    def split(self, x: Dim) -> tuple[Dim, Dim]:
+        """x where the axis is 0, and how far one step along it moves x."""
+        var = self.loop.var
+        if isinstance(x, int) or var not in x.symbols():
+            return x, 0
+        rest: Dim = 0
+        times: Dim = 0
+        for monomial, c in x.terms:
+            others = list(monomial)
+            if var in others:
+                others.remove(var)
+                times = times + Expr(((tuple(others), c),)) if others else times + c
+            else:
+                rest = rest + Expr(((monomial, c),)) if monomial else rest + c
+        if _mentions(times, var) or _mentions(rest, var):
+            raise _NotAffine
+        return rest + times * self.loop.start, times * self.loop.step
+
+    def position(self, p: Position) -> Position:
+        offset, step = self.split(p.offset)
+        axes = tuple((name, self.fixed(stride)) for name, stride in p.axes)
+        if step != 0:
+            axes = ((self.axis.name, step), *axes)
+        return Position(offset, axes, p.terms)
+
+    def fixed(self, stride: Dim) -> Dim:
+        if _mentions(stride, self.loop.var):
+            raise _NotAffine
+        return stride
+
+    def size(self, x: Size) -> Ex:
+        offset, step = self.split(x.dim)
+        if step == 0:
+            return x
+        turned: Ex = Index(self.axis.name)
+        if step != 1:
+            turned = Op("multiply", (turned, Size(step)), "i64")
+        return turned if offset == 0 else Op("add", (turned, Size(offset)), "i64")
