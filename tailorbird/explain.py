@@ -16,6 +16,7 @@ from typing import Any
 
 from tailorbird.assemble.target import host
 from tailorbird.dataclass import dataclass, field
+from tailorbird.dispatch.factors import told
 from tailorbird.dispatch.products import choose
 from tailorbird.dispatch.race import PLAIN, Heat
 from tailorbird.dispatch.signature import bucket
@@ -28,6 +29,7 @@ from tailorbird.lower.steps import (
     Branch,
     Check,
     Control,
+    Factor,
     Gemm,
     Loop,
     PythonCall,
@@ -155,6 +157,8 @@ def _step(step: Any) -> tuple[str, str]:
     if isinstance(step, Gemm):
         who = choose(host()).told(step.out.buffer.ty)
         return "product", f"{step.m} x {step.k} @ {step.k} x {step.n}   ({who})"
+    if isinstance(step, Factor):
+        return "library", told(step)
     if isinstance(step, Check):
         return "check", "plain Python takes over where a division by zero or the like would raise"
     assert isinstance(step, PythonCall)

@@ -21,7 +21,7 @@ from tailorbird.ir.expr import symbol
 from tailorbird.ir.node import Graph, Node, Value, View, type_of
 from tailorbird.ir.ops import OPS, ROWS
 from tailorbird.ir.promote import LEGACY
-from tailorbird.ir.shapes import infer
+from tailorbird.ir.shapes import infer_all
 from tailorbird.ir.signature import SIGNATURES
 from tailorbird.ir.types import LONG, Type
 from tailorbird.lower import complex as pairs
@@ -44,7 +44,7 @@ dtype: how the LLVM backend runs it.
 - **code**: a row of `emit/ops.py` or `lower/complex.py`, inlined into a kernel
 - **vector math**: inlined from `emit/vmath.py`, within 4 ulp
 - **C library**: called for each lane
-- **fold**, **scan**, **nest**, **BLAS**: a kernel or a library call of its own
+- **fold**, **scan**, **nest**, **BLAS**, **LAPACK**: a kernel or a library call of its own
 - *add, multiply*: decomposed by `rewrite/` into these, which are run as their own rows say
 - NumPy: a call of NumPy between kernels
 - empty: NumPy has no such loop
@@ -57,7 +57,7 @@ def one_op(op: str, short: str) -> Graph | None:
     dtype = LONG[short]
     attrs = attributes(op, dtype)
     count = 1 if op in ("einsum",) else max(SIGNATURES[op].least, 1)
-    shape = (N, N) if OPS[op].kind == "contract" else VECTOR
+    shape = (N, N) if OPS[op].kind in ("contract", "linear") else VECTOR
     parameters = [Value(Type(dtype, shape), name=f"x{k}") for k in range(count)]
     operands = list(parameters)
     if OPS[op].kind == "create":
@@ -73,7 +73,8 @@ def one_op(op: str, short: str) -> Graph | None:
         operands[2] = True
     graph = Graph(op, parameters)
     try:
-        graph.results = graph.body.add(op, operands, attrs, infer(op, operands, attrs))
+        types = infer_all(op, operands, attrs)
+        graph.results = graph.body.append(Node(op, operands, attrs, types)).outputs[0]
     except Refused:
         return None
     return graph
@@ -106,6 +107,8 @@ def how(node: Node) -> str:
         return "fold" if folds(node) else "NumPy"
     if kind == "scan":
         return "NumPy" if node.op == "cumprod" and is_complex(node) else "scan"
+    if kind == "linear":
+        return "LAPACK"
     if node.op in STEPS:
         return STEPS[node.op]
     if inlines(node):

@@ -87,12 +87,18 @@ def numpy_major() -> int:
     return int(np.__version__.split(".")[0])
 
 
+def capsule_pointer(capsule: Any) -> int:
+    """The address in a PyCapsule."""
+    name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)
+    get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    named = name(resolve_one("tb_PyCapsule_GetName"))(capsule)
+    return int(get(resolve_one("tb_PyCapsule_GetPointer"))(capsule, named))
+
+
 @functools.cache
 def _numpy_table() -> Any:
-    prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
-    get = prototype(resolve_one("tb_PyCapsule_GetPointer"))
-    capsule = numpy_core()._multiarray_umath._ARRAY_API
-    table = ctypes.cast(get(capsule, None), ctypes.POINTER(ctypes.c_void_p))
+    address = capsule_pointer(numpy_core()._multiarray_umath._ARRAY_API)
+    table = ctypes.cast(address, ctypes.POINTER(ctypes.c_void_p))
     if table[NUMPY_SLOTS["PyArray_Type"]] != id(np.ndarray):
         raise CompileError("NumPy's C API table is not where it should be")
     return table

@@ -17,6 +17,7 @@ asked for.
 | `tb_new_large`, `tb_scratch`, `tb_scratch_free` | result memory (`memory.py`) |
 | `tb_multiply_f64`, `tb_multiply_f32` | our own matrix product (`multiply.py`) |
 | `tb_cblas_dgemm` ... | NumPy's own BLAS (`blas.py`), integers of `blas().int_bits` bits |
+| `tb_lapack64_dgesv` ... | a routine of LAPACK whose integers have so many bits |
 | `sin`, `fmod`, `memcpy` ... | libm, libgcc, libc |
 
 Invariants: data symbols stand for the object itself, `@tb_descr_float64` is the PyArray_Descr;
@@ -89,6 +90,8 @@ def resolve_one(name: str) -> int:
         return _RUNTIME[name]()
     if name.startswith(_BLAS_PREFIX):
         return _blas(name.removeprefix(_BLAS_PREFIX))
+    if name.startswith(blas.LAPACK_PREFIX):
+        return _lapack(name.removeprefix(blas.LAPACK_PREFIX))
     return process.resolve_one(_ALIASES.get(name, name))
 
 
@@ -103,6 +106,14 @@ def _blas(name: str) -> int:
     if not found:
         raise CompileError(f"the code needs cblas_{name}, which NumPy's BLAS does not offer")
     return found
+
+
+def _lapack(name: str) -> int:
+    wanted, _, routine = name.partition("_")
+    address, bits = blas.lapack(routine) or (0, 0)
+    if str(bits) != wanted:
+        raise CompileError(f"the code needs {routine} with integers of {wanted} bits")
+    return address
 
 
 def _pool(name: str) -> Callable[[], int]:

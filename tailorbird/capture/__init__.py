@@ -11,8 +11,8 @@ then `tracer.py` (the state), `evaluate.py`, `execute.py` and `control.py` (the 
 and `views.py` (arrays are references). What data decides becomes `branch`, `loop` and `while`
 nodes: `heap.py` (which arrays correspond), `branches.py`, `loops.py`, `opening.py`, `closing.py`
 and `peeling.py`, with `returning.py`, `live.py`, `bounds.py`, `attempt.py` and `loose.py` to help.
-The NumPy functions are in `ufuncs.py`, `reduce.py`, `products.py`, `shaping.py`, `joining.py`,
-`create.py` and `choosing.py`.
+The NumPy functions are in `ufuncs.py`, `reduce.py`, `products.py`, `linear.py`, `shaping.py`,
+`joining.py`, `create.py` and `choosing.py`.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ class _Canonical:
         inputs = [self.operand(x) for x in old.inputs]
         attrs = {name: self.attribute(x) for name, x in old.attrs.items()}
         types = [self.type(v.type) for v in old.outputs]
-        if old.regions or old.op in NOT_PURE:
+        if old.regions or len(old.outputs) != 1 or old.op in NOT_PURE:
             regions = [self.inner(region) for region in old.regions]
             made = Node(old.op, inputs, attrs, types, regions, old.line)
             self.new.update(zip(old.outputs, made.outputs))

@@ -17,6 +17,7 @@ from typing import Any
 
 from tailorbird.dispatch import abi, guards, runners
 from tailorbird.dispatch.boxing import Boxing, Context
+from tailorbird.dispatch.factors import Factorer
 from tailorbird.dispatch.guards import put
 from tailorbird.dispatch.leaf import ASK, COUNTDOWN, HITS, INTEGER, LOST, Leaf
 from tailorbird.dispatch.outside import outside
@@ -31,7 +32,7 @@ from tailorbird.ir.expr import Dim, product
 from tailorbird.ir.node import Value, leaves
 from tailorbird.lower.kernel import SIZES, Buffer, Nest, c_strides
 from tailorbird.lower.program import Bind, Check, Gemm, Program, PythonCall, parameter_strides
-from tailorbird.lower.steps import Control, Sweep, inner_steps
+from tailorbird.lower.steps import Control, Factor, Sweep, inner_steps
 
 LARGE = 1 << 20  # bytes from which a result comes from recycled memory
 STACK = 8192  # bytes of temporaries kept on the stack
@@ -104,15 +105,18 @@ class EntryEmitter(Boxing):
             for nest in step.nests:
                 self.emit_step(nest, k)
             runners.Runner(self.module, self.frame).sweep(step)
-        elif isinstance(step, Gemm):
-            self.emit_product(step, f"gemm{k}")
+        elif isinstance(step, Gemm | Factor):
+            self.emit_library(step, f"library{k}")
         elif isinstance(step, Control):
-            ControlEmitter(self.module, self.frame, step, self.emit_product).emit()
+            ControlEmitter(self.module, self.frame, step, self.emit_library).emit()
 
-    def emit_product(self, step: Gemm, name: str) -> list[Hashable]:
-        """The function of a matrix product; the slots of the frame that it reads."""
+    def emit_library(self, step: Gemm | Factor, name: str) -> list[Hashable]:
+        """The function of a product or of a routine; the slots of the frame that it reads."""
         asked = Asked(self.frame)
-        Multiplier(self.module, asked, step, self.choice).emit(name)
+        if isinstance(step, Gemm):
+            Multiplier(self.module, asked, step, self.choice).emit(name)
+        else:
+            Factorer(self.module, asked, step).emit(name)
         return asked.keys
 
     # -- guards
@@ -192,6 +196,8 @@ class EntryEmitter(Boxing):
                     amount: Dim = runners.points(step) * step.schedule.cost
                 elif isinstance(step, Gemm):
                     amount = step.m * step.n * step.k
+                elif isinstance(step, Factor):
+                    amount = step.work
                 else:
                     continue
                 if self.t.can_compute(amount):
@@ -344,7 +350,7 @@ class EntryEmitter(Boxing):
         if isinstance(step, Nest):
             status = runners.run_nest(t, step, t.size, release, self.folds.get(step.name))
         else:
-            name = step.name if isinstance(step, Sweep) else f"gemm{k}"
+            name = step.name if isinstance(step, Sweep) else f"library{k}"
             args = [("ptr", f"@run_{name}"), ("ptr", "%f"), ("i32", release)]
             status = t.call("tb_step", "i32", *args)
         t.require(t.reg(f"icmp eq i32 {status}, 0"), "failed")

@@ -47,6 +47,7 @@ FORMAT = 1
 MOST_PLANS = 8  # of one key
 SIZE_CLASS = 4  # bits of the number of elements
 LARGEST = 1 << 20  # bytes of constants, or of a graph's text
+LIBRARIES = ("@tb_cblas_", "@tb_lapack")
 ODD = (ArithmeticError, AttributeError, CompileError, CorruptObject, LookupError, TypeError)
 WANTED = ("show", "dump", "override")  # knobs that ask for the stages to run
 WEAK_TYPES = {"float64": float, "complex128": complex}
@@ -208,9 +209,10 @@ def _parsed(text: str) -> Any:
 
 
 def _kind_of_blas() -> list[int]:
-    """What code that calls BLAS relies on: the widths of its integers and of its vectors."""
+    """What code that calls BLAS or LAPACK relies on: the widths of integers and of vectors."""
     library, most = blas.blas(), host().vector_bytes
-    return [] if library is None else [library.int_bits, library.vector_bytes(most)]
+    widths = [] if library is None else [library.int_bits, library.vector_bytes(most)]
+    return [*widths, blas.lapack_bits()]
 
 
 def _fits(plan: Any, leaves: Sequence[Leaf], values: Sequence[Any]) -> bool:
@@ -306,5 +308,5 @@ def _plan(variant: Variant, captured: Captured) -> dict[str, Any]:
         "sizes": recipe.sizes,
         "graph": text,
         "code": recipe.code,
-        "blas": _kind_of_blas() if "@tb_cblas_" in variant.ir else None,
+        "blas": _kind_of_blas() if any(x in variant.ir for x in LIBRARIES) else None,
     }

@@ -29,6 +29,7 @@ from tailorbird.lower.steps import (
     Branch,
     Check,
     Control,
+    Factor,
     Gemm,
     Loop,
     ProgramStep,
@@ -62,7 +63,7 @@ stop:
 }
 """
 
-MultiplyEmitter = Callable[[Gemm, str], list[Hashable]]
+LibraryEmitter = Callable[[Gemm | Factor, str], list[Hashable]]
 
 
 class _LocalFrame(Frame):
@@ -126,12 +127,12 @@ class ControlEmitter(Integers):
     """Emits one control function into a module."""
 
     def __init__(
-        self, module: Module, frame: Frame, step: Control, multiply: MultiplyEmitter
+        self, module: Module, frame: Frame, step: Control, library: LibraryEmitter
     ) -> None:
         self.module = module
         self.frame = frame
         self.step = step
-        self.multiply = multiply
+        self.library = library
         self.b = Builder(module)
         self.local = _LocalFrame(frame, self)
         self.written = written_by(step.steps)
@@ -142,7 +143,7 @@ class ControlEmitter(Integers):
         }
         self.cells: dict[str, str] = {}
         self.symbols: dict[Sym, str] = {}
-        self.products = 0
+        self.libraries = 0
 
     def emit(self) -> None:
         b = self.b
@@ -214,8 +215,8 @@ class ControlEmitter(Integers):
         elif isinstance(step, Bind):
             self.bind(step)
         else:
-            assert isinstance(step, Gemm)
-            self.product(step)
+            assert isinstance(step, Gemm | Factor)
+            self.call_library(step)
 
     def flag(self, buffer: Buffer) -> str:
         raw = self.b.here(f"load i8, ptr {self.local.pointer(self.b, buffer.name)}")
@@ -259,11 +260,11 @@ class ControlEmitter(Integers):
                     self.steps(arm)
             self.symbols = dict(known)
 
-    def product(self, step: Gemm) -> None:
-        """A matrix product by BLAS: it finds its sizes in the frame."""
-        self.products += 1
-        name = f"{self.step.name}_gemm{self.products}"
-        for key in self.multiply(step, name):
+    def call_library(self, step: Gemm | Factor) -> None:
+        """A matrix product by BLAS or a routine of LAPACK: it finds its sizes in the frame."""
+        self.libraries += 1
+        name = f"{self.step.name}_library{self.libraries}"
+        for key in self.library(step, name):
             if isinstance(key, tuple) and key[0] == "size" and self.is_inner(key[1]):
                 slot = self.frame.address(self.b, *key)
                 self.b.do(f"store i64 {self.size(key[1])}, ptr {slot}")

@@ -41,7 +41,7 @@ from tailorbird.ir.node import (
     map_leaves,
     type_of,
 )
-from tailorbird.ir.ops import OPS
+from tailorbird.ir.ops import LINEAR, OPS
 from tailorbird.ir.scope import symbols_in
 
 # Rough instructions for one element; what is not named costs 1.
@@ -56,7 +56,7 @@ COSTS = {
 RECOMPUTE = 8  # storing and loading an element costs about this much
 MEMBERS = 24
 DEEPEST = 64  # maps inlined into each other
-COPYING = frozenset({"concatenate", "write", "check", "call", "bind"})
+COPYING = frozenset({"concatenate", "write", "check", "call", "bind", *LINEAR})
 MOVING = frozenset({"compress", "scatter"})  # they compute what they move, and read where to
 EFFECTS = frozenset({"call", "check", "bind"})
 LOOKING_UP = frozenset({"take", "gather"})

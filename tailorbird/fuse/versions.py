@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from tailorbird.dataclass import dataclass, field
 from tailorbird.fuse.flow import inlines
 from tailorbird.ir.node import Graph, Node, Operand, Region, Value, leaves
-from tailorbird.ir.ops import OPS
+from tailorbird.ir.ops import LINEAR, OPS
 
 WRITES = frozenset(("write", "scatter"))
 LOOPS = frozenset(("loop", "while"))
@@ -37,6 +37,7 @@ STEPS = frozenset(
         "cumprod",
         "matmul",
         "reshape",
+        *LINEAR,
     )
 )
 END = 1 << 60  # a position after everything

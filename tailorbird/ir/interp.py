@@ -54,7 +54,7 @@ from tailorbird.ir.node import (
     map_leaves,
     type_of,
 )
-from tailorbird.ir.ops import OPS
+from tailorbird.ir.ops import LINEAR, OPS
 from tailorbird.ir.promote import LEGACY, converted
 from tailorbird.ir.scope import binders
 from tailorbird.ir.types import PYTHON_TYPES, Type
@@ -194,7 +194,7 @@ class _Run:
                 self.define_all(node.outputs, special(self, node), node)
                 continue
             meaning = OPS[node.op].meaning
-            by_python = node.result.type.weak and node.op in PYTHON_MEANINGS
+            by_python = node.op in PYTHON_MEANINGS and node.result.type.weak
             if by_python:
                 meaning = _by_python(node)
             assert meaning is not None, node.op
@@ -202,7 +202,8 @@ class _Run:
             operands = self.operands(node.inputs)
             if LEGACY and not by_python:
                 operands = converted(node.op, [type_of(x) for x in node.inputs], operands)
-            self.define(node.result, meaning(*operands, **attrs), node)
+            made = meaning(*operands, **attrs)
+            self.define_all(node.outputs, made if node.op in LINEAR else [made], node)
 
     def run_region(self, region: Region, entering: Sequence[Any], node: Node) -> list[Any]:
         """The yields of a region whose parameters are given values."""

@@ -9,6 +9,7 @@ may do:
     reduce    folds the axes in `axis` (a tuple of non-negative ints); `keepdims` keeps them as 1
     scan      a running reduction along `axis`; same shape out
     contract  products summed over shared indices
+    linear    a routine of LAPACK for every matrix of a batch; several results (`linear.py`)
     create    a new array from scalars; attribute `shape`
     move      the same elements elsewhere: views, reshapes, joins, functional writes, gathers
     region    holds graphs: loop, while, branch
@@ -26,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from tailorbird.dataclass import dataclass
+from tailorbird.ir.linear import guarded, slogdet
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,10 @@ ROWS: list[Op] = [
     Op("matmul",        "contract", np.matmul),
     Op("dot",           "contract", np.dot),                # rounds unlike matmul: its own row
     Op("einsum",        "contract", _einsum),               # attribute subscripts, with `->`
+    Op("cholesky",      "linear",   guarded(np.linalg.cholesky)),  # factor, info
+    Op("solve",         "linear",   guarded(np.linalg.solve)),     # x, info
+    Op("inv",           "linear",   guarded(np.linalg.inv)),       # inverse, info
+    Op("slogdet",       "linear",   slogdet),               # sign, logarithm
     Op("full",          "create",   _full),                 # attributes shape, dtype
     Op("empty",         "create",   _empty),                # poison; nobody may rely on it
     Op("arange",        "create",   _arange),               # start, step; shape, dtype
@@ -201,5 +207,6 @@ ROWS: list[Op] = [
 ]
 # fmt: on
 OPS: dict[str, Op] = {row.name: row for row in ROWS}
+LINEAR = frozenset(row.name for row in ROWS if row.kind == "linear")
 ACCUMULATED = frozenset(_words("add subtract multiply maximum minimum"))  # by scatter {op}
 COMPARISONS = frozenset(_words("equal not_equal less less_equal greater greater_equal"))

@@ -1,8 +1,9 @@
 """Shape and dtype rules: the type of each op's result from its operands and attributes.
 
 In: an op, its operands and attributes. Out: a `Type`. `infer` has a rule for every row of the table
-of ops that has one result and no regions; the verifier compares every node with it and the capturer
-makes its nodes by it. What NumPy would reject raises `Refused` with the reason `numpy_raises`.
+of ops that has one result and no regions, `infer_all` for those with several; the verifier compares
+every node with them and the capturer makes its nodes by them. What NumPy would reject raises
+`Refused` with the reason `numpy_raises`.
 
 Invariants: a dimension of one is the literal 1, so that broadcasting is decided by reading; whether
 two other dimensions are equal is asked of `same(a, b)`, which is equality of expressions unless the
@@ -30,10 +31,10 @@ from tailorbird.ir.promote import (
     result_dtype,
     sum_dtype,
 )
-from tailorbird.ir.types import BOOL, INT, Type
+from tailorbird.ir.types import BOOL, COMPLEX, FLOAT, INT, Type
 from tailorbird.reasons import why
 
-__all__ = ["Same", "broadcast", "infer", "reduce_shape", "result_dtype"]
+__all__ = ["Same", "broadcast", "infer", "infer_all", "reduce_shape", "result_dtype"]
 
 Shape = tuple[Dim, ...]
 Same = Callable[[Dim, Dim], bool]
@@ -55,6 +56,16 @@ def infer(
         for x, dtype in zip(operands, result_dtype(op, types)[0]):
             check_literal(op, x, dtype)
     return rule(op, types, attrs or {}, same)
+
+
+def infer_all(
+    op: str, operands: Sequence[Operand], attrs: Attrs | None = None, same: Same = operator.eq
+) -> list[Type]:
+    """The types of all results of an op."""
+    rule = RULES_OF_SEVERAL.get(op)
+    if rule is None:
+        return [infer(op, operands, attrs, same)]
+    return rule([type_of(x) for x in operands], same)
 
 
 def _raises(error: str) -> NoReturn:
@@ -187,6 +198,37 @@ def _einsum(op: str, types: Sequence[Type], attrs: Attrs, same: Same) -> Type:
     return Type(common_dtype(types), tuple(dims[letter] for letter in output))
 
 
+# Routines of LAPACK
+
+
+def _matrices(x: Type, same: Same) -> Shape:
+    """The batch of square matrices."""
+    if x.rank < 2 or x.dtype not in (FLOAT, COMPLEX):
+        _raises(f"TypeError: {x} is no square matrix of float64 or complex128")
+    _agree(x.shape[-2], x.shape[-1], same, "a square matrix")
+    return x.shape[:-2]
+
+
+def _like_matrix(types: Sequence[Type], same: Same) -> list[Type]:
+    batch = _matrices(types[0], same)
+    return [types[0], Type(INT, batch)]
+
+
+def _solve(types: Sequence[Type], same: Same) -> list[Type]:
+    a, b = types
+    batch = _matrices(a, same)
+    if b.rank < 2 or b.dtype != a.dtype:
+        _raises(f"TypeError: solve with {a} and {b}")
+    _agree(a.shape[-1], b.shape[-2], same, "solve")
+    batch = broadcast([batch, b.shape[:-2]], same)
+    return [Type(a.dtype, (*batch, *b.shape[-2:])), Type(INT, batch)]
+
+
+def _slogdet(types: Sequence[Type], same: Same) -> list[Type]:
+    batch = _matrices(types[0], same)
+    return [Type(types[0].dtype, batch), Type(FLOAT, batch)]
+
+
 # Moves
 
 
@@ -258,6 +300,12 @@ RULES_OF_KIND: dict[str, Rule] = {
     "reduce": _reduction(_keep),
     "scan": _scan,
     "create": _create,
+}
+RULES_OF_SEVERAL: dict[str, Callable[[Sequence[Type], Same], list[Type]]] = {
+    "cholesky": _like_matrix,
+    "solve": _solve,
+    "inv": _like_matrix,
+    "slogdet": _slogdet,
 }
 RULES: dict[str, Rule] = {
     "cast": _cast,

@@ -60,6 +60,8 @@ WEAK_FLOAT = Type(np.dtype(np.float64), weak=True)
 WEAK_COMPLEX = Type(np.dtype(np.complex128), weak=True)
 BOOL = np.dtype(bool)
 INT = np.dtype(np.int64)
+FLOAT = np.dtype(np.float64)
+COMPLEX = np.dtype(np.complex128)
 
 
 def type_of_literal(x: object) -> Type:

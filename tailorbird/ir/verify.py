@@ -30,7 +30,7 @@ from tailorbird.ir.node import (
 )
 from tailorbird.ir.ops import ACCUMULATED, OPS
 from tailorbird.ir.scope import bare
-from tailorbird.ir.shapes import broadcast, infer
+from tailorbird.ir.shapes import broadcast, infer_all
 from tailorbird.ir.show import PLAIN_NAME, REGIONS, show_lines
 from tailorbird.ir.signature import SIGNATURES
 from tailorbird.ir.types import SUPPORTED, Type
@@ -193,19 +193,20 @@ class _Verifier:
                 self.symbols_are_known(x, node, name)
 
     def types_are_inferred(self, node: Node) -> None:
-        if len(node.outputs) != 1:
-            self.fail(f"{node.op} has one result, not {len(node.outputs)}", node)
         EXTRA.get(node.op, _nothing)(self, node)
         if OPS[node.op].kind == "reduce":
             self.axes_fit(node, node.attrs["axis"])
         try:
-            inferred = infer(node.op, node.inputs, node.attrs)
+            wanted = infer_all(node.op, node.inputs, node.attrs)
         except (Refused, LookupError, TypeError, ValueError) as error:
             self.fail(f"{node.op} cannot take these operands: {error}", node)
-        declared = node.result.type
-        same = declared == inferred or self.sizes_agree(declared, inferred)
-        if not same and not _is_weak_form(node, declared, inferred):
-            self.fail(f"the type is {declared}, but {node.op} gives {inferred}", node)
+        if len(node.outputs) != len(wanted):
+            self.fail(f"{node.op} has {len(wanted)} results, not {len(node.outputs)}", node)
+        for value, inferred in zip(node.outputs, wanted):
+            declared = value.type
+            same = declared == inferred or self.sizes_agree(declared, inferred)
+            if not same and not _is_weak_form(node, declared, inferred):
+                self.fail(f"the type is {declared}, but {node.op} gives {inferred}", node)
 
     def axes_fit(self, node: Node, axes: Sequence[int]) -> None:
         rank = type_of(node.inputs[0]).rank

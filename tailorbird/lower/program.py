@@ -29,10 +29,11 @@ from tailorbird.ir.node import (
     map_leaves,
     type_of,
 )
-from tailorbird.ir.ops import OPS
+from tailorbird.ir.ops import LINEAR, OPS
 from tailorbird.ir.scope import bare
 from tailorbird.lower.jam import jam_all
 from tailorbird.lower.kernel import Buffer, Nest, Store, c_strides, f_strides
+from tailorbird.lower.linear import column_strides, factor, is_factor
 from tailorbird.lower.moves import join_pack, mask_stores, packs_into, scatters_into
 from tailorbird.lower.nests import (
     build_check,
@@ -164,13 +165,17 @@ class Lowerer:
                 self.buffers[value] = self.look(self.buffer(alias), shape)
             else:
                 role = self.roles.get(value, "temp")
-                strides = self.strides_for(value)
+                strides = self.strides_for(value, role)
                 self.buffers[value] = self.new_buffer(value.type.short, shape, role, strides)
         return self.buffers[value]
 
-    def strides_for(self, value: Value) -> tuple[Dim, ...]:
-        """How a stored value lies: like the argument it ends in, else in the order NumPy gives."""
+    def strides_for(self, value: Value, role: str) -> tuple[Dim, ...]:
+        """How a stored value lies: as LAPACK makes it, like the argument it ends in, else in the
+        order NumPy gives.
+        """
         shape = value.type.shape
+        if role == "temp" and is_factor(value):
+            return column_strides(shape)
         home = self.homes.get(value)
         if home is not None and value not in self.roles and is_dense(home):
             return home.strides
@@ -245,6 +250,9 @@ class Lowerer:
 
     def single(self, step: Single | Nested) -> None:
         node = step.node
+        if node.op in LINEAR:
+            factor(self, node)
+            return
         handler = getattr(self, f"do_{node.op}", self.do_call)
         handler(node)
 

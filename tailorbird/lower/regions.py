@@ -38,7 +38,17 @@ from tailorbird.lower.nests import plain_inliner
 from tailorbird.lower.program import Lowerer
 from tailorbird.lower.schedule import expressions
 from tailorbird.lower.statements import joined
-from tailorbird.lower.steps import Bind, Branch, Control, Loop, Program, ProgramStep, While
+from tailorbird.lower.steps import (
+    Bind,
+    Branch,
+    Control,
+    Factor,
+    Loop,
+    Program,
+    ProgramStep,
+    While,
+    inner_steps,
+)
 from tailorbird.lower.touch import touched_by
 from tailorbird.lower.turns import straighten
 from tailorbird.reasons import why
@@ -90,7 +100,7 @@ class RegionLowerer(Lowerer):
         role = "result" if any(m in self.roles for m in memory.members) else "temp"
         if any(m.type.shape != first.type.shape for m in memory.members):
             raise Refused(why("unknown_size", name=f"the size of {first.name or 'an array'}"))
-        strides = self.strides_for(first)
+        strides = self.strides_for(first, role)
         if role == "temp" and first.type.rank and first in self.plan.stored:
             return self.shared_room(memory, first, strides)
         return self.new_buffer(first.type.short, first.type.shape, role, strides)
@@ -364,6 +374,8 @@ class RegionLowerer(Lowerer):
             for name in touched_by([step]):
                 users.setdefault(name, set()).add(k)
         kept = {x.name for x in leaves(program.results) if isinstance(x, Buffer)}
+        inside = (s for s in inner_steps(program.steps) if isinstance(s, Factor))
+        kept |= {x.name for step in inside for x in step.vectors}  # found by address
         for buffer in list(program.buffers):
             own = users.get(buffer.name, set())
             if buffer.role == "temp" and not own and buffer.name not in kept:

@@ -22,7 +22,7 @@ from tailorbird.ir.expr import Dim
 from tailorbird.ir.node import leaves
 from tailorbird.lower.kernel import SIZES, Buffer, Load, Nest
 from tailorbird.lower.schedule import expressions_of
-from tailorbird.lower.steps import Bind, Check, Gemm, Program, ProgramStep, PythonCall
+from tailorbird.lower.steps import Bind, Check, Factor, Gemm, Program, ProgramStep, PythonCall
 
 
 @dataclass(eq=False)
@@ -84,6 +84,11 @@ class _Memory:
             self.add(self.loads, step.a.buffer, Access(k, (0, 0), None))
             self.add(self.loads, step.b.buffer, Access(k, (0, 0), None))
             self.add(self.stores, step.out.buffer, Access(k, (0, 0), None))
+        elif isinstance(step, Factor):
+            for own in step.matrices:
+                self.add(self.loads, own, Access(k, (0, 0), None))
+            for own in (*step.matrices, *step.vectors):
+                self.add(self.stores, own, Access(k, (0, 0), None))
         elif isinstance(step, Check | Bind):
             self.leaving.append(k)
             self.add(self.loads, step.buffer, Access(k, (0, 0), None))

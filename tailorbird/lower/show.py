@@ -5,7 +5,7 @@ from __future__ import annotations
 from tailorbird.fuse.flow import Position
 from tailorbird.lower.kernel import Cell, Const, Ex, Index, Load, Nest, Op, Scalar, Size, Store
 from tailorbird.lower.program import Check, Gemm, Program, PythonCall
-from tailorbird.lower.steps import Bind, Control, Loop, ProgramStep, Sweep, While, bodies
+from tailorbird.lower.steps import Bind, Control, Factor, Loop, ProgramStep, Sweep, While, bodies
 
 
 def show_program(program: Program) -> str:
@@ -27,6 +27,10 @@ def show_step(step: ProgramStep) -> list[str]:
     inside = [[f"  {line}" for s in steps for line in show_step(s)] for steps in bodies(step)]
     if isinstance(step, Gemm):
         return [f"  gemm {step.out.buffer.name} = {step.a.buffer.name} @ {step.b.buffer.name}"]
+    if isinstance(step, Factor):
+        given = ", ".join(x.name for x in step.matrices)
+        made = ", ".join(x.name for x in step.vectors)
+        return [f"  {step.op} {given} -> {made}"]
     if isinstance(step, PythonCall):
         return [f"  call {step.node.attrs.get('function', step.node.op)}"]
     if isinstance(step, Check):

@@ -1,7 +1,8 @@
 """What a program is made of: buffers, and steps that run one after another.
 
-A step is a nest of loops (`kernel.py`), a matrix product, a check that may leave for plain Python,
-a size that gets its value, a call of Python, or control flow: loops and branches over such steps.
+A step is a nest of loops (`kernel.py`), a matrix product, a routine of LAPACK, a check that may
+leave for plain Python, a size that gets its value, a call of Python, or control flow: loops and
+branches over such steps.
 """
 
 from __future__ import annotations
@@ -39,6 +40,31 @@ class Gemm:
     n: Dim
     k: Dim
     batch: tuple[Dim, ...]
+
+
+@dataclass
+class Factor:
+    """A routine of LAPACK for every matrix of a batch of `count`.
+
+    `matrices` follow each other without gaps, each column by column, and are overwritten; `vectors`
+    hold what else it gives for each of them. `order` is the number of rows, `columns` those of the
+    last of the matrices.
+    """
+
+    op: str
+    matrices: tuple[Buffer, ...]
+    vectors: tuple[Buffer, ...]
+    order: Dim
+    columns: Dim
+    count: Dim
+
+    @property
+    def ty(self) -> str:
+        return self.matrices[0].ty
+
+    @property
+    def work(self) -> Dim:
+        return self.count * self.order * self.order * self.columns
 
 
 def taller(step: Gemm) -> Gemm:
@@ -140,7 +166,9 @@ class Sweep:
         return f"{self.along.name}.{self.down.name}"
 
 
-ProgramStep = Nest | Gemm | PythonCall | Check | Bind | Loop | While | Branch | Control | Sweep
+ProgramStep = (
+    Nest | Gemm | Factor | PythonCall | Check | Bind | Loop | While | Branch | Control | Sweep
+)
 
 
 def inner_steps(steps: Sequence[ProgramStep]) -> Iterator[ProgramStep]:

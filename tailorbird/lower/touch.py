@@ -10,6 +10,7 @@ from tailorbird.lower.steps import (
     Bind,
     Branch,
     Check,
+    Factor,
     Gemm,
     Loop,
     ProgramStep,
@@ -25,6 +26,8 @@ def reads(step: ProgramStep) -> Iterator[Buffer]:
         yield from (x.buffer for x in expressions(step) if isinstance(x, Load))
     elif isinstance(step, Gemm):
         yield from (step.a.buffer, step.b.buffer)
+    elif isinstance(step, Factor):
+        yield from step.matrices
     elif isinstance(step, PythonCall):
         yield from (x for x in step.operands if isinstance(x, Buffer))
     elif isinstance(step, (Check, Bind)):
@@ -42,6 +45,8 @@ def writes(step: ProgramStep) -> Iterator[Buffer]:
             yield from (store.buffer for store in (*stage.head, *stage.stores))
     elif isinstance(step, Gemm):
         yield step.out.buffer
+    elif isinstance(step, Factor):
+        yield from (*step.matrices, *step.vectors)
     elif isinstance(step, PythonCall):
         yield from step.outputs
 
