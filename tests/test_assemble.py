@@ -8,12 +8,24 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
 
 from tailorbird import events, knobs
-from tailorbird.assemble import blas, build, elf, jit, process, symbols, target
+from tailorbird.assemble import (
+    blas,
+    build,
+    elf,
+    jit,
+    memory_ir,
+    pool_ir,
+    process,
+    steps_ir,
+    symbols,
+    target,
+)
 from tailorbird.errors import CompileError, CorruptObject, Refused
 
 ADD = """
@@ -90,6 +102,21 @@ def test_compile_load_call():
     library = jit.load(jit.compile_object(ADD), {}, ["add"])
     assert BINARY(library.address("add"))(40, 2) == 42
     assert "add" in jit.assembly(ADD)
+
+
+@pytest.mark.parametrize(
+    "text", (pool_ir.IR + steps_ir.ir(), memory_ir.ir()), ids=("pool", "memory")
+)
+def test_what_every_first_call_waits_for_is_compiled_quickly(text):
+    def seconds(level):
+        start = time.process_time()
+        jit.compile_object(text, level=level)
+        return time.process_time() - start
+
+    assert " x float>" not in text and " x i1>" not in text, "vectors need the other level"
+    assert min(seconds(jit.QUICK) for _ in range(3)) < min(seconds(jit.LEVEL) for _ in range(3)) / 2
+    keys = {build.cache_key(text, target.host(), level) for level in (jit.QUICK, jit.LEVEL)}
+    assert len(keys) == 2
 
 
 def test_bad_ir_is_a_compile_error():

@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -208,3 +209,15 @@ def test_processes_that_start_together_agree_on_the_secret(tmp_path):
     assert [process.wait() for process in started] == [0] * 4
     cache = ObjectCache(tmp_path / "cache")
     assert all(cache.get(f"k{k}") == Entry(b"x", {}) for k in range(4))
+
+
+def test_a_secret_that_another_process_makes_meanwhile_is_kept(tmp_path, monkeypatch):
+    path, other = tmp_path / "secret", os.urandom(objects.SECRET_BYTES)
+
+    def too_early(self):
+        monkeypatch.undo()
+        objects._write(path, other)
+        raise FileNotFoundError
+
+    monkeypatch.setattr(Path, "read_bytes", too_early)
+    assert objects._read_secret(path) == other

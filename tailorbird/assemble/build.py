@@ -25,9 +25,9 @@ from tailorbird.errors import CompileError, CorruptObject
 Resolve = Callable[[Iterable[str]], dict[str, int]]
 
 
-def cache_key(text: str, target: Target) -> str:
+def cache_key(text: str, target: Target, level: int = jit.LEVEL) -> str:
     """The key of what `text` compiles to: its digest and all else that decides the code."""
-    return f"{hashlib.sha256(text.encode()).hexdigest()} {fingerprint(target)}"
+    return f"{hashlib.sha256(text.encode()).hexdigest()} level={level} {fingerprint(target)}"
 
 
 def build(
@@ -36,10 +36,11 @@ def build(
     resolve: Resolve = process.resolve,
     target: Target | None = None,
     name: str = "",
+    level: int = jit.LEVEL,
 ) -> jit.Library:
     """Compile IR, or fetch what it compiled to before, and load it."""
     target = target or host()
-    key = cache_key(ir, target)
+    key = cache_key(ir, target, level)
     cache = objects.default_cache()
     entry = cache.get(key) if cache is not None else None
     if entry is not None:
@@ -47,16 +48,16 @@ def build(
             return load(entry.obj, exports, resolve)
         except (CompileError, CorruptObject) as error:
             events.record("cache_reload_failed", name, error=str(error))
-    obj = compile_timed(ir, target, name)
+    obj = compile_timed(ir, target, name, level)
     if cache is not None:
         cache.put(key, objects.Entry(obj, {"name": name}))
     return load(obj, exports, resolve)
 
 
-def compile_timed(ir: str, target: Target, name: str = "") -> bytes:
+def compile_timed(ir: str, target: Target, name: str, level: int) -> bytes:
     """`jit.compile_object`, with an event that says how long it took."""
     start = time.perf_counter()
-    obj = jit.compile_object(ir, target)
+    obj = jit.compile_object(ir, target, level)
     took = (time.perf_counter() - start) * 1e3
     events.record("compiled_object", name, milliseconds=round(took, 3), bytes=len(obj))
     return obj
@@ -69,9 +70,13 @@ def load(obj: bytes, exports: Sequence[str], resolve: Resolve = process.resolve)
 
 @functools.cache
 def build_runtime(
-    name: str, ir: str, exports: tuple[str, ...], resolve: Resolve = process.resolve
+    name: str,
+    ir: str,
+    exports: tuple[str, ...],
+    resolve: Resolve = process.resolve,
+    level: int = jit.LEVEL,
 ) -> jit.Library:
     """A piece of the runtime, built once per process and never unloaded."""
-    library = build(ir, exports, resolve, name=name)
+    library = build(ir, exports, resolve, name=name, level=level)
     library.make_permanent()
     return library

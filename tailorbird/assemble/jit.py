@@ -7,7 +7,8 @@ Invariants:
 - Code is position independent (small model), so constants are read relative to the instruction
   pointer; whatever lives outside is an external symbol, so an object is valid in any process.
 - SROA is the only pass and code generation runs at level 2: the emitters place vectors and
-  addresses themselves, and level 0 aborts the process on masked vectors.
+  addresses themselves. Level 0 takes a fifth of the time and aborts the process on masked vectors;
+  it is for code that is known to have no vectors and waits for the system more than it computes.
 - All use of LLVM happens under one lock, which is also held across a fork, so that a child never
   inherits a half-done compilation or a lock that nobody will release.
 - The one JIT is never torn down: threads may still be inside its code while the interpreter ends.
@@ -28,7 +29,8 @@ from typing import Any
 from tailorbird.assemble.target import Target, host, llvm_binding
 from tailorbird.errors import CompileError
 
-CODEGEN_LEVEL = 2
+LEVEL = 2
+QUICK = 0
 
 _lock = threading.RLock()
 _serial = itertools.count()
@@ -66,17 +68,17 @@ class Library:
             _dropped.append(self._tracker)
 
 
-def compile_object(ir: str, target: Target | None = None) -> bytes:
+def compile_object(ir: str, target: Target | None = None, level: int = LEVEL) -> bytes:
     """The object file for IR text; a CompileError says what LLVM did not accept."""
     with _lock:
-        machine = _machine(target or host())
+        machine = _machine(target or host(), level)
         return bytes(machine.emit_object(_optimised(ir, machine)))
 
 
 def assembly(ir: str, target: Target | None = None) -> str:
     """The same machine code as text, for people."""
     with _lock:
-        machine = _machine(target or host())
+        machine = _machine(target or host(), LEVEL)
         return str(machine.emit_assembly(_optimised(ir, machine)))
 
 
@@ -104,7 +106,7 @@ def _optimised(ir: str, machine: Any) -> Any:
         module.verify()
     except RuntimeError as error:
         raise CompileError(f"LLVM rejected the IR: {error}") from error
-    tuning = llvm.create_pipeline_tuning_options(CODEGEN_LEVEL)
+    tuning = llvm.create_pipeline_tuning_options(LEVEL)
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
     passes.run(module, llvm.create_pass_builder(machine, tuning))
@@ -112,16 +114,16 @@ def _optimised(ir: str, machine: Any) -> Any:
 
 
 @functools.cache
-def _machine(target: Target) -> Any:
-    return _new_machine(target)
+def _machine(target: Target, level: int) -> Any:
+    return _new_machine(target, level)
 
 
-def _new_machine(target: Target) -> Any:
+def _new_machine(target: Target, level: int) -> Any:
     llvm = llvm_binding()
     return llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine(
         cpu=target.cpu,
         features=target.features,
-        opt=CODEGEN_LEVEL,
+        opt=level,
         reloc="pic",
         codemodel="small",
     )
@@ -131,4 +133,5 @@ def _new_machine(target: Target) -> Any:
 def _lljit() -> Any:
     # JITLink places all sections of an object in one block, within reach of 32-bit displacements.
     llvm = llvm_binding()
-    return llvm.create_lljit_compiler(_new_machine(host()), use_jit_link=True, suppress_errors=True)
+    machine = _new_machine(host(), LEVEL)
+    return llvm.create_lljit_compiler(machine, use_jit_link=True, suppress_errors=True)

@@ -80,7 +80,8 @@ def _incref(value: object) -> None:
 
 @functools.cache
 def _library() -> jit.Library:
-    library = build.build_runtime("memory", memory_ir.ir(), memory_ir.EXPORTS)
+    text = memory_ir.ir()
+    library = build.build_runtime("memory", text, memory_ir.EXPORTS, level=jit.QUICK)
     _install_capsule(library)
     reset = ctypes.CFUNCTYPE(None)(library.address("tb_mem_reset"))
     os.register_at_fork(after_in_child=reset)

@@ -224,13 +224,11 @@ def _write(path: Path, data: bytes) -> None:
 
 def _read_secret(path: Path) -> bytes:
     """The secret of this directory, made on first use; of two makers the first to link wins."""
-    try:
+    with contextlib.suppress(FileNotFoundError):
         secret = path.read_bytes()
-    except FileNotFoundError:
-        secret = b""
-    if len(secret) == SECRET_BYTES and not path.stat().st_mode & 0o077:
-        return secret
-    _remove(path)
+        if len(secret) == SECRET_BYTES and not path.stat().st_mode & 0o077:
+            return secret
+        _remove(path)  # only what was read: by now there may be one of another maker
     temporary = path.with_name(f".{os.urandom(8).hex()}.tmp")
     _write(temporary, os.urandom(SECRET_BYTES))
     try:

@@ -53,7 +53,8 @@ def _word(name: str) -> ctypes.c_int64:
 @functools.cache
 def _library() -> jit.Library:
     exports = (*pool_ir.EXPORTS, *steps_ir.EXPORTS)
-    library = build.build_runtime("pool", pool_ir.IR + steps_ir.ir(), exports)
+    text = pool_ir.IR + steps_ir.ir()
+    library = build.build_runtime("pool", text, exports, level=jit.QUICK)
     reset = ctypes.CFUNCTYPE(None)(library.address("tb_pool_reset"))
     os.register_at_fork(after_in_child=reset)
     return library
