@@ -17,7 +17,7 @@ from tailorbird import knobs
 from tailorbird.errors import Refused
 from tailorbird.ir.ops import BINARY, OPS, UNARY
 from tailorbird.ir.types import LONG
-from tests.backend_kit import MISS, agree, compile_graph, graph_of
+from tests.backend_kit import MISS, agree, compile_graph, graph_of, run_once
 from tests.backend_values import INEXACT, ordinary_values, special_values
 from tests.layouts import LAYOUTS, laid_out
 
@@ -222,3 +222,17 @@ def test_division_by_one_number(name):
     native = compile_graph(graph_of(lambda add, a, b: add("divide", a, b), [x, s[0]]), [x, s[0]])
     for divisor in s:
         compare("divide", [x, np.full_like(x, divisor)], native(x, divisor), {})
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_complex_powers_are_numpys_to_the_bit(dtype):
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal(37) + 1j * rng.standard_normal(37)).astype(dtype)
+    x[:9] = [0, 0, 1j, -1, np.inf, np.nan, 1e-30, 1e30, complex(0, np.inf)]
+    small = rng.integers(-5, 6, 37).astype(dtype)
+    other = (1j * rng.standard_normal(37) + rng.standard_normal(37)).astype(dtype)
+    whole = (-1.0, 0.0, 1.0, 2.0, 3.0, 7.0, -9.0, 99.0, 100.0, -2.5, 0.5, 1 + 2j)
+    for exponent in (*whole, small, other, x):
+        with np.errstate(all="ignore"):
+            wanted = np.power(x, exponent)
+        agree(run_once("power", [x, exponent]), wanted, note=f"{exponent}")

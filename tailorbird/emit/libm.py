@@ -7,6 +7,7 @@ convention on x86-64 passes a double complex in two registers and a float comple
 
 from __future__ import annotations
 
+from tailorbird.emit import cpow
 from tailorbird.emit.builder import LLVM_TYPES, Builder
 
 NAMES = {
@@ -51,11 +52,12 @@ def _complex(b: Builder, op: str, ty: str, width: int, args: list[str]) -> str:
     name = f"tb_{function}_{ty}_{width}"
     lines, re, im = [], "poison", "poison"
     for k in range(width):
+        picked = [f"%x{j}" for j in range(len(args))]
         if width > 1:
-            lines.append(f"  %a{k} = extractelement {vt} %re, i64 {k}")
-            lines.append(f"  %b{k} = extractelement {vt} %im, i64 {k}")
-        x, y = (f"%a{k}", f"%b{k}") if width > 1 else ("%re", "%im")
-        lines += _call_one(b, function, ty, k, x, y)
+            for j, x in enumerate(picked):
+                lines.append(f"  %a{j}_{k} = extractelement {vt} {x}, i64 {k}")
+            picked = [f"%a{j}_{k}" for j in range(len(args))]
+        lines += _call_one(b, function, ty, k, picked)
         if width > 1:
             lines.append(f"  %p{k} = insertelement {vt} {re}, {scalar} %u{k}, i64 {k}")
             lines.append(f"  %q{k} = insertelement {vt} {im}, {scalar} %w{k}, i64 {k}")
@@ -65,8 +67,9 @@ def _complex(b: Builder, op: str, ty: str, width: int, args: list[str]) -> str:
     lines.append(f"  %s0 = insertvalue {pair} poison, {vt} {re}, 0")
     lines.append(f"  %s1 = insertvalue {pair} %s0, {vt} {im}, 1")
     lines.append(f"  ret {pair} %s1")
-    _define(b, pair, f"{name}({vt} %re, {vt} %im)", lines)
-    both = b.pure(f"call {pair} @{name}({vt} {args[0]}, {vt} {args[1]})")
+    parameters = ", ".join(f"{vt} %x{j}" for j in range(len(args)))
+    _define(b, pair, f"{name}({parameters})", lines)
+    both = b.pure(f"call {pair} @{name}({', '.join(f'{vt} {a}' for a in args)})")
     return b.pure(f"extractvalue {pair} {both}, {0 if part == 're' else 1}")
 
 
@@ -75,7 +78,16 @@ def _define(b: Builder, result: str, signature: str, lines: list[str]) -> None:
     b.define(signature, f"define internal {result} @{signature} noinline {{\n{body}\n}}\n")
 
 
-def _call_one(b: Builder, function: str, ty: str, k: int, x: str, y: str) -> list[str]:
+def _call_one(b: Builder, function: str, ty: str, k: int, args: list[str]) -> list[str]:
+    if function == "cpow":
+        scalar, name = LLVM_TYPES[ty], cpow.define(b, ty)
+        given = ", ".join(f"{scalar} {x}" for x in args)
+        return [
+            f"  %z{k} = call {{{scalar}, {scalar}}} @{name}({given})",
+            f"  %u{k} = extractvalue {{{scalar}, {scalar}}} %z{k}, 0",
+            f"  %w{k} = extractvalue {{{scalar}, {scalar}}} %z{k}, 1",
+        ]
+    x, y = args
     if ty == "f64":
         b.declare(f"declare {{double, double}} @{function}(double, double)")
         return [

@@ -44,6 +44,7 @@ COMPLEX = frozenset(
         "arcsinh",
         "arccosh",
         "arctanh",
+        "power",
     ]
 )
 
@@ -57,6 +58,8 @@ def generated(node: Node) -> bool:
     types = [type_of(x) for x in node.inputs]
     if any(t.dtype.kind == "c" for t in types) and node.op not in COMPLEX:
         return False
+    if node.op == "power" and node.result.type.weak and node.result.type.dtype.kind == "c":
+        return False  # Python's own rounding
     if node.op == "power" and node.result.type.dtype.kind in "iub":
         exponent = node.inputs[1]
         return isinstance(exponent, int) and 0 <= exponent <= 64

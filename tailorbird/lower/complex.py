@@ -15,6 +15,7 @@ LIBRARY = {
     "exp": "cexp", "log": "clog", "sqrt": "csqrt", "sin": "csin", "cos": "ccos", "tan": "ctan",
     "sinh": "csinh", "cosh": "ccosh", "tanh": "ctanh", "arcsin": "casin", "arccos": "cacos",
     "arctan": "catan", "arcsinh": "casinh", "arccosh": "cacosh", "arctanh": "catanh",
+    "power": "cpow",
 }  # fmt: skip
 
 
@@ -134,5 +135,6 @@ def apply(op: str, args: list[Parts], types: list[str], result: str) -> Parts:
         condition, a, b = args
         return tuple(Op("where", (condition[0], x, y), ty) for x, y in zip(a, b, strict=True))
     if op in LIBRARY:
-        return tuple(Op(f"{LIBRARY[op]}.{part}", args[0], ty) for part in ("re", "im"))
+        given = tuple(x for parts in args for x in parts)
+        return tuple(Op(f"{LIBRARY[op]}.{part}", given, ty) for part in ("re", "im"))
     return TABLE[op](ty, *args)
