@@ -206,7 +206,7 @@ class Noise:
         self.wide = seed % 2 == 1
         self.widened: set[str] = set()
         self.names = {"N": self.moved, "W": self.summed, "WF": self.summed_as_floats}
-        self.names |= {"M": self.move, "Q": self.product}
+        self.names |= {"M": self.move, "Q": self.product, "CLIP": self.clipped}
 
     def moved(self, x: Any) -> Any:
         """A result, moved, and narrowed if what it was made from was widened."""
@@ -272,6 +272,15 @@ class Noise:
         if not extreme or self.rng.random() < 0.5:
             return result
         return np.full(result.shape, np.nan, result.dtype)[()]
+
+    def clipped(self, x: Any, low: Any, high: Any) -> Any:
+        """np.clip, which of two equal zeros takes its own where arrays bound it: it is the bound's,
+        or the array's where its innermost loop meets one bound only, by how they lie in memory.
+        """
+        found = np.clip(x, low, high)
+        if (np.ndim(low) or np.ndim(high)) and found.dtype.kind == "f" and self.rng.random() < 0.5:
+            found = np.where((found == 0) & (np.asarray(x) == 0), -found, found)
+        return found
 
     def move(self, x: Any, *inputs: Any) -> None:
         """In place; numbers and arrays that cannot be written stay as they are. Small integers

@@ -250,6 +250,8 @@ class Builder:
             wrap = exactness == "sum" and place not in ("{w}", "{t}")
             noise = "WF" if MEANS.search(row.text) else "W"
             noisy = noisy.replace(place, f"{noise}({name}{cast})" if wrap else name)
+        if row.text == "np.clip({r}, {x}, {x2})":
+            noisy = noisy.replace("np.clip", "CLIP")
         if "prod" in row.text and not row.effect:
             noisy = f"Q({noisy}, {chosen['{a}']})"
         loose = exactness in ("near", "sum")

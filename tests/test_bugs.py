@@ -357,3 +357,21 @@ def test_what_a_mask_picks_in_a_loop_is_there_for_what_reads_it():
         return total
 
     agrees(looked_up, (np.arange(-9, 50), np.arange(9.0)))
+
+
+def test_the_sign_of_a_zero_that_is_clipped_at_zero():
+    def clipped(x, low, high):
+        return (
+            np.clip(x, low, high),
+            x.clip(-1, 0),
+            x.clip(0, 1.5),
+            x.clip(0),
+            np.clip(x, None, -0.0),
+        )
+
+    x = np.array([-0.0, 0.0, -2.0, 3.0, np.nan, -0.0])
+    for dtype in (np.float32, np.float64):
+        zero = dtype(0)
+        calls = [(zero, dtype(1)), (-zero, dtype(1)), (dtype(-1), -zero), (zero, -zero)]
+        calls += [(np.full(6, zero), np.ones(6, dtype)), (np.full(6, -zero), np.ones(6, dtype))]
+        agrees(clipped, *[(x.astype(dtype), *bounds) for bounds in calls])

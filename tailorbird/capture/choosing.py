@@ -24,6 +24,8 @@ from tailorbird.capture.views import as_arr
 from tailorbird.ir.node import type_of
 from tailorbird.ir.types import PYTHON_TYPES, WEAK_BOOL
 
+CLIP_KEEPS = bool(np.signbit(np.clip(np.array([-0.0, -0.0]), 0.0, 1.0))[0])
+
 
 @handles(np.where)
 def _where(t: Tracer, condition: Any, *choices: Any) -> Any:
@@ -54,7 +56,9 @@ def _select(t: Tracer, condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 @handles(np.clip, method="clip")
 def _clip(t: Tracer, a: Any, a_min: Any = None, a_max: Any = None, out: Any = None) -> Any:
-    """min(max(a, low), high) in the dtype that the three have together."""
+    """min(max(a, low), high) in the dtype that the three have together. Of equal zeros the second
+    is taken: that of the bound, but the array's where two numbers bound it and NumPy keeps it.
+    """
     bounds = [b for b in (a_min, a_max) if b is not None]
     x = t.operand(a)
     operands = [x, *(t.operand(b) for b in bounds)]
@@ -64,10 +68,11 @@ def _clip(t: Tracer, a: Any, a_min: Any = None, a_max: Any = None, out: Any = No
     entries = [PYTHON_TYPES[o.dtype.kind]() if o.weak else o.dtype for o in types]
     kind = t.supported(np.result_type(*entries), "np.clip")
     value = x if kind == type_of(x).dtype else convert(t, x, kind)
-    if a_min is not None:
-        value = map_value(t, "maximum", [value, t.operand(a_min)])
-    if a_max is not None:
-        value = map_value(t, "minimum", [value, t.operand(a_max)])
+    keeps = CLIP_KEEPS and len(bounds) == 2 and not any(k.shape for k in types[1:])
+    for name, bound in (("maximum", a_min), ("minimum", a_max)):
+        if bound is not None:
+            pair = [value, t.operand(bound)]
+            value = map_value(t, name, pair[::-1] if keeps else pair)
     result = t.result(value) if bounds else METHODS["copy"](t, a)  # type: ignore[arg-type]
     return result if out is None else store_out(t, result, out)
 
