@@ -375,3 +375,28 @@ def test_the_sign_of_a_zero_that_is_clipped_at_zero():
         calls = [(zero, dtype(1)), (-zero, dtype(1)), (dtype(-1), -zero), (zero, -zero)]
         calls += [(np.full(6, zero), np.ones(6, dtype)), (np.full(6, -zero), np.ones(6, dtype))]
         agrees(clipped, *[(x.astype(dtype), *bounds) for bounds in calls])
+
+
+def test_a_result_of_a_late_size_that_a_branch_makes():
+    def moved(x):
+        found = x[x > 0]
+        return found + 1 if found.shape[0] > 3 else found - 1
+
+    agrees(moved, *((np.arange(-2.0, n),) for n in (3, 6, 0, 4, 5)))
+
+
+def test_averages_of_arrays_of_rank_0():
+    def averages(x):
+        return np.average(x, weights=abs(x) + 1), np.nansum(x)
+
+    agrees(averages, (np.array(3.0),), (np.array(np.nan),))
+
+
+def test_numbers_do_not_widen_what_select_chooses():
+    def chosen(x, y):
+        return np.select([x > 2, x == x], [x, 0.5]), np.select([x > 1, x < 0], [x, y], 2)
+
+    x = np.array([-1.0, np.nan, 3.0, 2.0])
+    agrees(chosen, *((x.astype(d), x) for d in (np.float32, np.float64)))
+    agrees(chosen, (x.astype(np.complex64), np.arange(4)), native=False)
+    agrees(lambda k: np.select([k > 2], [k], -1), (np.arange(4, dtype=np.uint8),), native=False)

@@ -6,6 +6,7 @@ them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,14 @@ from tailorbird.capture.assign import store_out
 from tailorbird.capture.build import convert
 from tailorbird.capture.call import call
 from tailorbird.capture.containers import iterate
-from tailorbird.capture.elementwise import elementwise, map_value
+from tailorbird.capture.elementwise import elementwise, map_value, must_fit
 from tailorbird.capture.masks import nonzero
 from tailorbird.capture.reduce import reduced
 from tailorbird.capture.registry import METHODS, handles
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Scal, Unhandled
 from tailorbird.capture.views import as_arr
-from tailorbird.ir.node import type_of
+from tailorbird.ir.node import Operand, type_of
 from tailorbird.ir.types import PYTHON_TYPES, WEAK_BOOL
 
 CLIP_KEEPS = bool(np.signbit(np.clip(np.array([-0.0, -0.0]), 0.0, 1.0))[0])
@@ -42,16 +43,34 @@ def _where(t: Tracer, condition: Any, *choices: Any) -> Any:
 
 @handles(np.select)
 def _select(t: Tracer, condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """The first choice whose condition holds: a chain of where, from the last to the first."""
+    """The first choice whose condition holds: a chain of where, from the last to the first, in the
+    dtype that all choices have together.
+    """
     tests, choices = (iterate(t, x, "np.select") for x in (condlist, choicelist))
     if not tests or len(tests) != len(choices):
         t.raises("ValueError: np.select needs as many conditions as choices")
-    found = default
-    for test, choice in reversed(list(zip(tests, choices))):
+    operands = [t.operand(x) for x in (*choices, default)]
+    kind = _together(t, operands, "np.select")
+    found: Any = _in_dtype(t, operands[-1], kind)
+    for test, choice in reversed(list(zip(tests, operands))):
         if as_arr(t, test).dtype.kind != "b":
             t.raises("TypeError: invalid entry in condlist: should be boolean ndarray")
-        found = _where(t, test, choice, found)
-    return found
+        found = map_value(t, "where", [t.operand(test), _in_dtype(t, choice, kind), found])
+    return as_arr(t, t.result(found))
+
+
+def _together(t: Tracer, operands: Sequence[Operand], name: str) -> np.dtype:
+    """The dtype that operands have together; Python's numbers do not widen."""
+    types = map(type_of, operands)
+    return t.supported(
+        np.result_type(*(PYTHON_TYPES[k.dtype.kind]() if k.weak else k.dtype for k in types)), name
+    )
+
+
+def _in_dtype(t: Tracer, x: Operand, dtype: np.dtype) -> Operand:
+    if type_of(x).weak and dtype.kind in "iu":
+        must_fit(t, x, dtype)
+    return x if type_of(x).dtype == dtype and not type_of(x).weak else convert(t, x, dtype)
 
 
 @handles(np.clip, method="clip")
@@ -65,8 +84,7 @@ def _clip(t: Tracer, a: Any, a_min: Any = None, a_max: Any = None, out: Any = No
     types = [type_of(o) for o in operands]
     if type_of(x).dtype.kind == "b" or type_of(x).weak or any(k.dtype.kind == "c" for k in types):
         raise Unhandled
-    entries = [PYTHON_TYPES[o.dtype.kind]() if o.weak else o.dtype for o in types]
-    kind = t.supported(np.result_type(*entries), "np.clip")
+    kind = _together(t, operands, "np.clip")
     value = x if kind == type_of(x).dtype else convert(t, x, kind)
     keeps = CLIP_KEEPS and len(bounds) == 2 and not any(k.shape for k in types[1:])
     for name, bound in (("maximum", a_min), ("minimum", a_max)):

@@ -191,7 +191,7 @@ def _average(t: Tracer, a: Any, axis: Any = None, weights: Any = None) -> Any:
     axes = normal_axes(t, axis, x.ndim)
     total = reduced(t, "sum", w, axes, dtype=t.supported(kind))
     t.check(t.operand(total), "!=")
-    weighed = elementwise(t, "multiply", [METHODS["astype"](t, x, kind), w])
+    weighed = as_arr(t, elementwise(t, "multiply", [METHODS["astype"](t, x, kind), w]))
     return elementwise(t, "divide", [reduced(t, "sum", weighed, axes, dtype=kind), total])
 
 
@@ -201,7 +201,7 @@ def _nansum(
 ) -> Any:
     x = as_arr(t, a)
     if x.dtype.kind in "fc":
-        x = elementwise(t, "where", [elementwise(t, "isnan", [x]), 0, x])
+        x = as_arr(t, elementwise(t, "where", [elementwise(t, "isnan", [x]), 0, x]))
     return METHODS["sum"](t, x, axis, dtype, out, keepdims)
 
 

@@ -125,7 +125,8 @@ class RegionLowerer(Lowerer):
     ) -> Buffer:
         buffer = super().new_buffer(ty, shape, role, strides)
         known = {s.kind for d in shape if isinstance(d, Expr) for s in d.symbols()}
-        if self.inside and known & IN_LOOPS:
+        # The size of a result is known before the loop or branch that makes it.
+        if self.inside and role != "result" and known & IN_LOOPS:
             buffer.room = 1
             for d in shape:
                 most = self.bounds.most(d)
