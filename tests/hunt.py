@@ -1,7 +1,8 @@
 """Hunts for wrong answers with random programs: `python -m tests.hunt --programs 1000 --seed 1`.
 
-Every program is run plain and tailored on equal arguments, several times with other values, sizes
-and layouts; `hunt_compare.py` says what counts as the same. A failure is shrunk and printed as a
+Every program is run plain, tailored and, from its captured graph, by the reference interpreter, on
+equal arguments, several times with other values, sizes and layouts; `hunt_compare.py` says what
+counts as the same. A failure is shrunk and printed as a
 script that reproduces it. The programs run in a child process, so that a crash or a hang is a
 failure like any other.
 
@@ -11,7 +12,9 @@ failure like any other.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import faulthandler
+import functools
 import json
 import os
 import resource
@@ -30,6 +33,10 @@ import numpy as np
 
 import tailorbird as tb
 from tailorbird import knobs
+from tailorbird.capture import Captured, capture
+from tailorbird.dispatch.signature import key_of
+from tailorbird.errors import GuardMissed, Refused
+from tailorbird.ir import interp
 from tailorbird.lower.program import PythonCall
 from tests.hunt_compare import Noise, Outcome, difference, run
 from tests.hunt_programs import Program, draw_program, load
@@ -75,30 +82,69 @@ def draw_calls(rng: Random, program: Program) -> list[Call]:
     return calls
 
 
+class Interpreter:
+    """A function captured for the arguments of one call."""
+
+    def __init__(self, function: Any, arguments: dict[str, Any]) -> None:
+        self.function = function
+        self.keys = self.keys_of(arguments)
+        self.captured: Captured | None = None
+        with contextlib.suppress(Refused):  # then the plain function answers
+            self.captured = capture(function, arguments)
+
+    def keys_of(self, arguments: dict[str, Any]) -> list[Any]:
+        return [key_of(x) for x in arguments.values()]
+
+    def run(self, arguments: dict[str, Any]) -> Outcome | None:
+        """What the graph gives; None where a guard does not hold."""
+        c = self.captured
+        if c is None or c.graph is None or self.keys_of(arguments) != self.keys:
+            return None
+        values = [source.find(self.function, arguments, c.constants) for source in c.sources]
+        try:
+            result = interp.run(c.graph, values)
+        except GuardMissed:
+            return None
+        return Outcome(_own(result, arguments), None, arguments)
+
+
+def _own(result: Any, arguments: dict[str, Any]) -> Any:
+    """Arrays as results of their own; the interpreter never writes, so its values share memory."""
+    if isinstance(result, (tuple, list)):
+        return type(result)(_own(x, arguments) for x in result)
+    lent = any(result is x for x in arguments.values())
+    return np.array(result) if isinstance(result, np.ndarray) and not lent else result
+
+
 def check(program: Program, calls: list[Call]) -> Report:
-    """Runs a program plain and tailored and compares."""
+    """Runs a program plain, tailored and interpreted, and compares."""
     plain = load(program.source)
     with knobs.scope(race=False, cache=False, background=False):
         tailored = tb.tailor(load(program.source), background=False)
         report = Report()
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
+            first = calls[0]
+            arguments = make_arguments(first.specs, first.sizes, first.seed)
+            interpreter = Interpreter(plain, arguments)
             for number, call in enumerate(calls):
-                report.failure = _check_call(program, plain, tailored, call)
+                report.failure = _check_call(program, plain, tailored, interpreter, call)
                 report.call = number
                 if report.failure:
                     break
     return _tiers(tailored, report)
 
 
-def _check_call(program: Program, plain: Any, tailored: Any, call: Call) -> str:
+def _check_call(
+    program: Program, plain: Any, tailored: Any, interpreter: Interpreter, call: Call
+) -> str:
     def arguments() -> dict[str, Any]:
         return make_arguments(call.specs, call.sizes, call.seed)
 
-    def noisy() -> Iterator[Outcome]:
+    @functools.cache
+    def noisy() -> list[Outcome]:
         runs = NOISY_RUNS if program.noisy != program.source else 0
-        for seed in range(runs):
-            yield run(load(program.noisy, **Noise(seed).names), arguments())
+        return [run(load(program.noisy, **Noise(k).names), arguments()) for k in range(runs)]
 
     expected = run(plain, arguments())
     if isinstance(expected.error, (NameError, MemoryError)):
@@ -107,9 +153,14 @@ def _check_call(program: Program, plain: Any, tailored: Any, call: Call) -> str:
     if isinstance(found.error, MemoryError):
         return ""
     try:
-        return difference(expected, found, lambda: list(noisy()))
+        text = difference(expected, found, noisy)
+        if text or expected.error is not None:
+            return text
+        meant = interpreter.run(arguments())
+        text = difference(expected, meant, noisy) if meant is not None else ""
     except MemoryError:
         return ""
+    return f"interpreter {text}" if text else ""
 
 
 def _tiers(tailored: Any, report: Report) -> Report:

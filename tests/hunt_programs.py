@@ -29,6 +29,7 @@ NUMBER_TEXTS = ("2", "0", "1", "-1", "3", "0.5", "2.0", "-1.5", "1e3", "True", "
 STRONG_TEXTS = ("np.float32(1.5)", "np.float64(0.25)", "np.int8(3)", "np.uint8(2)", "np.int64(-2)")
 COMPLEX_TEXTS = ("1j", "(2-1j)", "np.complex64(1j)")
 DTYPE_TEXTS = ("float32", "float64", "complex64", "complex128", "int32", "int64", "int8", "uint8")
+DTYPE_TEXTS += ("int16", "uint16", "uint32", "uint64", "bool_")
 INDICES = (
     ":",
     ":",
@@ -58,6 +59,8 @@ RARE_INDICES = (
     "slice(1)",
 )
 MEANS = re.compile("mean|var|std|norm|average")  # of integers, they add floats
+FACTORS = re.compile(r"(np|\})\.(cum)?prod|multiply\.(reduce|accumulate)")
+EXTREME = re.compile(r"\.(nan|a)?(min|max)(imum\.reduce)?\(|ptp")
 PLACE = re.compile(r"\{([a-z]+)(\d?)\}")
 
 
@@ -252,8 +255,10 @@ class Builder:
             noisy = noisy.replace(place, f"{noise}({name}{cast})" if wrap else name)
         if row.text == "np.clip({r}, {x}, {x2})":
             noisy = noisy.replace("np.clip", "CLIP")
-        if "prod" in row.text and not row.effect:
+        if FACTORS.search(row.text) and not row.effect:
             noisy = f"Q({noisy}, {chosen['{a}']})"
+        if EXTREME.search(row.text) and not row.effect:
+            noisy = f"Z({noisy}, {chosen.get('{a}') or chosen.get('{r}') or chosen['{f}']})"
         loose = exactness in ("near", "sum")
         if row.effect:
             target = chosen.get("{w}") or chosen["{t}"]
@@ -262,9 +267,9 @@ class Builder:
             return Statement(plain, moved if loose else noisy, row.text)
         self.fresh += 1
         name = f"v{self.fresh}"
-        return Statement(
-            f"{name} = {plain}", f"{name} = {f'N({noisy})' if loose else noisy}", row.text
-        )
+        if loose:
+            noisy = f"{'S' if exactness == 'sum' else 'N'}({noisy})"
+        return Statement(f"{name} = {plain}", f"{name} = {noisy}", row.text)
 
     # growing
 
@@ -296,6 +301,11 @@ class Builder:
             return False
         return x.size <= MOST_ELEMENTS and x.ndim <= 4
 
+    def lent(self, name: str) -> bool:
+        """Whether this is a view of an argument, which only the plain function returns."""
+        given = [self.values[spec.name] for spec in self.specs]
+        return any(np.may_share_memory(self.values[name], x) for x in given if np.ndim(x))
+
     def row(self) -> Row:
         groups = list(GROUPS.values())
         rows = self.rng.choices(groups, [weight for weight, _ in groups])[0][1]
@@ -309,6 +319,8 @@ class Builder:
             kept.append(self.rng.choice(pool))
         if self.rng.random() < 0.95:
             kept = list(dict.fromkeys(kept))
+        if self.rng.random() < 0.8:
+            kept = [f"{n} * 1" if self.lent(n) else n for n in kept]
         forms = (
             ["({},)", "[{}]", "({},)", "({},)"] if len(kept) > 1 else ["{}", "{}", "{}", "({},)"]
         )

@@ -19,8 +19,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 HELPERS = """\
+import functools
 import math
+import operator
 import numpy as np
+from scipy import special
 
 SCALE = 3
 HALF = np.float32(0.5)
@@ -77,7 +80,7 @@ def _words(text: str) -> list[str]:
 EXACT1 = _words("""negative positive absolute fabs sign signbit rint floor ceil trunc sqrt square
     reciprocal isnan isinf isfinite logical_not invert conjugate spacing bitwise_count""")
 NEAR1 = _words("""cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh arcsin arccos
-    arctan arcsinh arccosh arctanh degrees radians sinc""")
+    arctan arcsinh arccosh arctanh degrees radians rad2deg deg2rad sinc""")
 EXACT2 = _words("""add subtract multiply divide floor_divide remainder fmod maximum minimum fmax
     fmin copysign nextafter heaviside gcd lcm equal not_equal less less_equal greater greater_equal
     logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor left_shift
@@ -101,6 +104,8 @@ UFUNCS = [
     *_rows("exact", 0.7, "np.add({a}, {x}, dtype={d})", "np.multiply({a}, {x}, dtype={d})"),
     *_rows("exact", 0.7, "np.divmod({a}, {x})[0]", "divmod({a}, {x})[1]", "np.ldexp({f}, {i})"),
     *_rows("near", 0.7, "np.exp({i}, dtype=np.float32)", "np.sin({a}, dtype={d})"),
+    *_rows("near", 0.7, "special.erf({r})", "special.expit({r})", "special.erf({a})"),
+    *_rows("exact", 0.3, "np.modf({f})[1]", "np.frexp({f})[0]", "np.signbit({f}, dtype=bool)"),
 ]
 METHODS = [
     *_rows(
@@ -112,6 +117,10 @@ METHODS = [
     *_rows("move", 1, "{a}.dtype.type({c}) * {a2}", "{a}.dtype.type({c}) + {a2}"),
     *_rows("move", 0.5, "{a}.squeeze()", "{a}.item() + {x}", "{a}.mT", "{a}.diagonal()"),
     *_rows("move", 0.5, "{a}.take([0, 1, 0], axis={ax})", "{a}.repeat(2, axis={ax})"),
+    *_rows("move", 0.5, "{a}.conjugate()", "{a}.nonzero()[0]", "{a}.nbytes + {a}.itemsize * {x}"),
+    *_rows("move", 0.5, "{a}.compress([True, False, True], axis={ax})", "{v}.compress({v} > {s})"),
+    *_rows("move", 0.5, "{a}.argsort(axis={ax}, kind='stable')", "{v}.searchsorted({s})"),
+    *_rows("sum", 0.5, "{m}.trace()", "{m}.trace({k}, dtype={d})"),
 ]
 MOVES = [
     *_rows("move", 8, "{a}[{ix}]"),
@@ -146,6 +155,15 @@ MOVES = [
     *_rows(
         "exact", 1, "np.diff({a}, axis={ax})", "np.diff({a}, n=2, axis={ax})", "np.ediff1d({a})"
     ),
+    *_rows("move", 1, "np.dstack(({a}, {a2}))", "np.block([[{m}, {m}], [{m2}, {m2}]])"),
+    *_rows("move", 0.7, "np.atleast_1d({a})", "np.atleast_3d({a})", "np.rollaxis({a}, {ax})"),
+    *_rows("move", 0.7, "np.flipud({a})", "np.fliplr({m})", "np.diagonal({m}, {k})"),
+    *_rows("move", 0.7, "np.transpose({a})", "{a}.copy(order='F')"),
+    *_rows("move", 0.7, "np.resize({a}, (2, 3))", "np.delete({a}, 0, axis={ax})"),
+    *_rows("move", 0.7, "np.insert({a}, 1, {s}, axis={ax})", "np.broadcast_to({x}, {a}.shape)"),
+    *_rows("move", 0.5, "np.pad({a}, 1, mode='linear_ramp')", "np.unwrap({f}, axis={ax})"),
+    *_rows("move", 0.5, "np.sort({a}, axis={ax})", "np.argsort({v}, kind='stable')"),
+    *_rows("exact", 0.5, "np.gradient({f}, axis={ax})", "np.interp({f}, [0.0, 1.0], [2.0, 3.0])"),
 ]
 CHOICES = [
     *_rows("move", 3, "np.where({b}, {x}, {x2})", "np.where({a} > {s}, {x}, {x2})"),
@@ -157,6 +175,16 @@ CHOICES = [
     ),
     *_rows("near", 0.5, "np.angle({z})", "np.round({f}, 1)"),
     *_rows("exact", 1, "np.where({a}, {x}, {x2})", "np.maximum({r}, 0)", "({a} > 0) * {a2}"),
+    *_rows(
+        "move",
+        1,
+        "np.select([{a} > {s}, {a} == {a2}], [{x}, {x2}])",
+        "np.select([{b}], [{a}], {s})",
+    ),
+    *_rows("move", 0.5, "np.isclose({f}, {f2})", "np.isclose({f}, {f2}, equal_nan=True)"),
+    *_rows("exact", 0.5, "np.nan_to_num({f}, nan={s}, posinf=2, neginf={s2})", "np.around({f})"),
+    *_rows("exact", 0.5, "np.array_equal({a}, {a2})", "np.allclose({f}, {x})"),
+    *_rows("exact", 0.5, "{r}.clip(max={s})", "{r}.clip({x}, {s}).sum()"),
 ]
 CREATION = [
     *_rows("move", 1, "np.zeros({a}.shape)", "np.ones({a}.shape[-1:], {d})", "np.zeros_like({a})"),
@@ -181,6 +209,14 @@ CREATION = [
     *_rows("move", 0.5, "np.identity(len({a}))", "np.tri(3, {c}, {k})", "np.array([{s}, {s2}, 1])"),
     *_rows("move", 0.5, "TABLE * {a}", "np.array([[1, 2], [3, 4]], dtype={d2})", "HALF * {a}"),
     *_rows("move", 0.5, "{d3}({s})", "np.indices((2, {c}))", "np.array({s})"),
+    *_rows("move", 1, "{t} = np.empty({a}.shape, {d})\n{t}.fill({s})", "np.arange({s}, 3, 0.7)"),
+    *_rows("move", 0.5, "{t} = np.empty_like({a})\nnp.copyto({t}, {a})", "np.ogrid[0:3, 0:{c}][0]"),
+    *_rows("move", 1, "{t} = np.empty({a}.shape)\n{t}[:1] = {s}\n{t}[1:] = {s2}"),
+    *_rows("move", 0.5, "{t} = np.ndarray({a}.shape)\n{t}[...] = 0", "np.asanyarray({a})"),
+    *_rows("move", 0.5, "np.zeros({a}.shape, order='F')", "np.ones_like({a}, dtype={d2})"),
+    *_rows("move", 0.5, "np.mgrid[0:{c}, 0:2][1]", "np.tril_indices({c})[0]", "np.diag([1, 2])"),
+    *_rows("near", 0.5, "np.logspace(0, 1, {c})", "np.geomspace(1, 8, {c})", "np.vander({v}, 3)"),
+    *_rows("exact", 0.5, "np.arange({a}.size, dtype={d2})", "np.linspace({s}, 2, len({a}))"),
 ]
 REDUCTIONS = [
     *(Row(f"{{a}}.{name}(axis={{axes}})", "sum") for name in FOLDS),
@@ -230,6 +266,20 @@ REDUCTIONS = [
     *_rows("sum", 1, "{a}.cumsum(axis={ax}, dtype={d})", "np.add.reduce({a}, axis={ax})"),
     *_rows("exact", 1, "np.maximum.reduce({r}, axis={ax})", "np.logical_or.reduce({a})"),
     *_rows("sum", 0.5, "np.add.accumulate({a})", "np.multiply.outer({v}, {a})", "np.trace({m})"),
+    *_rows("exact", 0.5, "np.amin({r}, {ax})", "np.amax({r}, {ax})", "np.minimum.reduce({r})"),
+    *_rows("exact", 0.5, "np.logical_and.reduce({a}, axis={axes})", "np.subtract.outer({v}, {a})"),
+    *_rows("exact", 0.1, "np.maximum.accumulate({r}, {ax})", "np.bitwise_or.reduce({i}, {ax})"),
+    *_rows(
+        "exact", 0.3, "np.max({r}, initial={s})", "np.min({r}, {ax}, initial=3, where={r} > {s})"
+    ),
+    *_rows(
+        "sum", 0.3, "np.sum({a}, initial={s})", "{f}.mean(where={f} > {s})", "np.nanmean({f}, {ax})"
+    ),
+    *_rows("sum", 0.5, "np.multiply.reduce({a}, {ax})", "np.multiply.accumulate({a}, {ax})"),
+    *_rows("sum", 0.5, "np.add.reduce({a}, axis={axes}, keepdims=True)", "np.trace({m}, {k})"),
+    *_rows("sum", 0.5, "np.average({f}, weights=abs({f}) + 1)", "np.nancumsum({f}, {ax})"),
+    *_rows("sum", 0.5, "np.linalg.norm({m}, axis=(0, 1))", "np.linalg.norm({v}, np.inf)"),
+    *_rows("exact", 0.5, "np.median({r}, axis={ax})", "np.nanmax({f})", "np.percentile({f}, 30)"),
 ]
 PRODUCTS = [
     *_rows("sum", 3, "{a} @ {a2}", "{a} @ {a}.T", "np.dot({a}, {a2})", "np.matmul({a}, {a2})"),
@@ -245,18 +295,40 @@ PRODUCTS = [
         "np.einsum('ij->', {m})",
     ),
     *_rows("sum", 1, "np.einsum('ij,j', {m}, {v})", "np.einsum('ijk,ik->ij', {a}, {a2})"),
+    *_rows("sum", 1, "np.einsum('ij,kj', {m}, {m2})", "np.einsum('...i,...i->...', {a}, {a})"),
+    *_rows("sum", 1, "{a}[..., None, :] @ {m}", "np.tensordot({a}, {a}, axes=([0], [0]))"),
+    *_rows("sum", 1, "np.dot({a}, {s})", "np.einsum('i,ij,j', {v}, {m}, {v})", "{a} @ {a}.mT"),
+    *_rows("sum", 0.5, "np.convolve({v}, {v2})", "np.kron({v}, {v2})", "np.cross({a}, {a2})"),
+    *_rows("sum", 0.5, "np.tensordot({a}, {a2}, axes=0)", "np.linalg.matrix_power({m}, 2)"),
 ]
 WRITES = [
     *(Row(f"{{w}} {op}= {{x}}", weight=2) for op in ("+", "-", "*", "/", "//", "&")),
     Row("{w} **= {x}", "near"),
     *_rows("exact", 5, "{w}[{ix}] = {x}", "{w}[{ix}] += {x}", "{w}[{ix}] *= {x}"),
     *_rows("exact", 1, "np.add({x}, {x2}, out={w})", "np.subtract({x}, {x2}, {w})"),
-    *_rows("exact", 2, "np.multiply({x}, {x2}, out={w}, where={b})"),
-    *_rows("near", 1, "np.exp({a}, out={w})", "np.sqrt({a}, out={w}, where={b})"),
+    *_rows("exact", 2, "np.multiply({x}, {x2}, out={w}, where={w} > {s})"),
+    *_rows("near", 1, "np.exp({a}, out={w})", "np.sqrt({w}, out={w}, where={w} > {s})"),
     *_rows("sum", 1, "np.sum({a}, axis={ax}, out={w})", "np.matmul({a}, {a2}, out={w})"),
     *_rows("move", 1, "{w}.fill({s})", "{w}[...] = {x}", "{w}.T[{ix}] = {x}", "{w}[{b}] = {s}"),
     *_rows("move", 1, "{w}[0], {w}[-1] = {x}, {s}", "{w}[{ix}] = {w}[{ix}]", "{w}[1:] = {w}[:-1]"),
     *_rows("exact", 1, "{w}[1:] += {w}[:-1]", "{w}[:, 0] -= {w}[:, -1]", "{w}[::-1] += {w}"),
+    *_rows(
+        "exact", 1, "np.less({x}, {x2}, out={w})", "np.maximum({x}, {x2}, {w}, where={w} > {s})"
+    ),
+    *_rows("exact", 1, "np.clip({r}, {s}, {s2}, out={w})", "np.negative({a}, {w})", "{w} |= {x}"),
+    *_rows("exact", 0.5, "{w} ^= {x}", "{w} <<= {c}", "{w} >>= {c}", "{w} %= {x}", "{w} @= {a}"),
+    *_rows("sum", 1, "np.cumsum({a}, axis={ax}, out={w})", "np.mean({a}, axis={ax}, out={w})"),
+    *_rows("sum", 0.5, "np.dot({a}, {a2}, out={w})", "np.max({a}, axis={ax}, out={w})"),
+    *_rows(
+        "move",
+        1,
+        "np.copyto({w}, {x})",
+        "np.copyto({w}, {x}, where={w} > {s})",
+        "{w}[::2] = {w}[1::2]",
+    ),
+    *_rows("move", 0.1, "np.fill_diagonal({w}, {s})", "{w}.real = {x}", "{w}.flat[1] = {s}"),
+    *_rows("move", 0.1, "{w}.sort(axis={ax})", "np.choose({i} % 2, [{w}, {s}], out={w})"),
+    *_rows("move", 0.5, "{w}.T[...] = {w}", "{w}.reshape(-1)[::2] = {s}"),
 ]
 PICKING = [
     *_rows("move", 2, "{a}[{b}]", "{a}[{a} > {s}]", "{a}[{a} != {x}]", "{v}[{v} > {s}]"),
@@ -270,10 +342,22 @@ PICKING = [
     *_rows("move", 1, "{m}[{i} % 2, {i} % 2]", "{m}[1:, {i} % 2]", "{a}[{i}]", "{a}[{b}, ...]"),
     *_rows("exact", 1, "{w}[{w} > {s}] = {s2}", "{w}[{w} > {s}] *= {s2}", "{w}[{b}] = {x}"),
     *_rows("exact", 1, "{w}[{w} == {w}] += {w}[{w} == {w}]", "{w}[{i} % len({w})] = {x}"),
-    *_rows("exact", 1, "{w}[{i} % len({w})] += {x}", "np.add.at({w}, {i} % len({w}), {x})"),
+    *_rows("exact", 1, "{w}[{i} % len({w})] += {x}", "np.add.at({w}, {i}[:3] % len({w}), {x})"),
     *_rows("exact", 1, "np.bincount(abs({i}).ravel() % 9)", "np.sort({v}[{v} > {s}])"),
-    *_rows("exact", 1, "np.maximum.at({w}, {i} % len({w}), {x})", "{w}[..., {i} % 2] = {s}"),
+    *_rows("exact", 1, "np.maximum.at({w}, {i}[:3] % len({w}), {x})", "{w}[..., {i} % 2] = {s}"),
     *_rows("move", 1, "np.putmask({w}, {w} > {s}, {s2})", "np.put({w}, {i} % 2, {s})"),
+    *_rows("move", 1, "np.compress({v} > {s}, {v})", "np.compress([True, False], {a}, axis={ax})"),
+    *_rows("move", 1, "np.place({w}, {w} > {s}, [{s2}])", "{w}.put([0, -1], {s})"),
+    *_rows("move", 1, "np.take_along_axis({a}, np.argmax({a}, {ax}, keepdims=True), {ax})"),
+    *_rows("move", 1, "np.take_along_axis({v}, {i} % 2, 0)", "{a}[np.array([0, 1]), ..., None]"),
+    *_rows("move", 1, "np.put_along_axis({w}, {i} % 2, {s}, 0)", "{a}[np.ix_([0, 1], [1, 0])]"),
+    *_rows(
+        "exact",
+        0.5,
+        "np.subtract.at({w}, {i}[:3] % 2, {x})",
+        "np.multiply.at({w}, {i}[:3] % 2, {x})",
+    ),
+    *_rows("exact", 0.5, "np.bincount({i} % 5, {f})", "np.unique({r})", "np.digitize({f}, [0, 1])"),
 ]
 LANGUAGE = [
     *_rows("exact", 1, "scaled({a})", "scaled({a}, {x}, plus={s})", "both({a}, {x})[1]"),
@@ -302,6 +386,34 @@ LANGUAGE = [
         "{t}, *q = {a} + 1, {x}, 3\n{t} = {t} + q[1]",
     ),
     *_rows("move", 0.5, "{t} = {a}\nassert {t}.ndim >= 0, f'rank {{t}.ndim}'"),
+    *_rows(
+        "exact", 0.5, "operator.mul({a}, {x})", "math.prod({a}.shape) * {a2}", "[*{a}.shape][-1]"
+    ),
+    *_rows(
+        "exact", 0.5, "functools.reduce(np.add, [{a}, {x}])", "functools.partial(np.add, {a})({x})"
+    ),
+    *_rows("exact", 0.5, "{a}.astype(np.result_type({a}, {a2}))", "any(({a}.ndim, 0)) * {x}"),
+    *_rows("exact", 0.5, "{a} * math.floor({a}.size / 2)", "np.shape({a})[0] * {x}"),
+    *_rows("exact", 0.5, "np.size({a}) + np.ndim({a}) * {x}", "np.isscalar({x}) * {a}"),
+    *_rows("exact", 0.5, "np.iscomplexobj({a}) * {x}", "np.broadcast_shapes({a}.shape, (1,))[0]"),
+    *_rows("exact", 0.5, "float({c}) * {a}", "int({f}.shape[0] / 2) + {x}", "isinstance({x}, int)"),
+    *_rows(
+        "exact", 0.5, "tuple(map(np.negative, ({a}, {x})))[0]", "list(zip(({a},), ({x},)))[0][0]"
+    ),
+    *_rows(
+        "exact", 0.5, "getattr({a}, 'T') * 2", "sorted({a}.shape)[0] * {x}", "min(*{a}.shape, 9)"
+    ),
+    *_rows(
+        "exact", 1, "{t} = {f} * 1\nfor j in range(1, len({t})):\n    {t}[j] += {t}[j - 1] * {s}"
+    ),
+    *_rows(
+        "exact", 1, "{t} = {v} * 1\nfor j in range({v}.shape[0] - 1):\n    {t}[j + 1] -= {t}[j]"
+    ),
+    *_rows("exact", 1, "{t} = 0.0\nfor j in range({v}.shape[0]):\n    {t} += {v}[j]"),
+    *_rows("exact", 1, "{t} = {a} * 0\nfor j in range({c} - 4, len({a})):\n    {t} = {t} + {a}[j]"),
+    *_rows("exact", 1, "{t} = {r} * 1\nif {t}.max() > {s}:\n    {t} = {t} - {x}"),
+    *_rows("exact", 1, "{t} = {r} * 1\nif ({t} > {s}).any():\n    {t}[0] = {s2}"),
+    *_rows("exact", 1, "{t} = 0\nwhile {t} < len({a}) and {c} > 1:\n    {t} += 2"),
 ]
 GROUPS: dict[str, tuple[float, list[Row]]] = {
     "ufuncs": (5, UFUNCS),

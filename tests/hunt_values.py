@@ -26,6 +26,7 @@ SHAPES: tuple[tuple[Any, ...], ...] = (
     ("n", "n"),
     ("k", "n", "m"),
     ("n", "m", "k"),
+    (2, "n", "k", "m"),
     (3,),
     ("n", 3),
     (),
@@ -41,7 +42,7 @@ LAYOUTS = (
     "offset",
     "columns",
 )
-ODD_LAYOUTS = ("unaligned", "swapped", "frozen")
+ODD_LAYOUTS = ("unaligned", "swapped", "frozen", "windows")
 NUMBERS = ("int", "float", "complex", "bool", "f4()", "f8()", "i4()", "u1()", "c8()", "?()")
 STYLES = ("small", "small", "normal", "unit", "wide")
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0, 5e-324, 1e-40, 1e300, 0.5)
@@ -84,7 +85,7 @@ def draw_specs(rng: Random) -> list[Spec]:
     specs = []
     for name in "xyz"[:count]:
         layout = rng.choice(LAYOUTS[:2]) if plain else rng.choice(LAYOUTS)
-        if rng.random() < 0.02:
+        if rng.random() < 0.03:
             layout = rng.choice(ODD_LAYOUTS)
         dims = rng.choice(SHAPES)
         special = rng.random() < 0.3
@@ -126,10 +127,10 @@ def make_arguments(specs: Sequence[Spec], sizes: Mapping[str, int], seed: int) -
 
 def _alias(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """The same array, or a view that overlaps with it."""
-    choice = int(rng.integers(3))
-    if choice == 0 or not x.ndim:
+    if not x.ndim:
         return x
-    return x[::-1] if choice == 1 else x[1:]
+    views = (lambda: x, lambda: x[::-1], lambda: x[1:], lambda: x[:-1], lambda: x.T)
+    return views[int(rng.integers(len(views)))]()
 
 
 def _number(spec: Spec, rng: np.random.Generator) -> Any:
@@ -170,6 +171,12 @@ def _doubled(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(2 * d for d in shape)
 
 
+def _windows(values: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Rows that start one element after each other: elements of the array are one in memory."""
+    x = values((sum(shape),))
+    return np.lib.stride_tricks.as_strided(x, shape, x.strides * len(shape))
+
+
 def _columns(values: Any, shape: tuple[int, ...]) -> np.ndarray:
     return values((*shape[:-1], shape[-1] + 3))[..., 1 : shape[-1] + 1]
 
@@ -189,6 +196,7 @@ _LAYOUT: dict[str, Any] = {
     "unaligned": _unaligned,
     "swapped": lambda values, shape: values(shape).astype(values(()).dtype.newbyteorder()),
     "frozen": _frozen,
+    "windows": _windows,
 }
 
 
