@@ -180,7 +180,11 @@ def _build(function: Any, bound: dict[str, Any], names: Any, remembered: bool) -
         return found
     from tailorbird.pipeline import build_variant
 
-    variant, captured = build_variant(function, bound, names)
+    try:
+        variant, captured = build_variant(function, bound, names)
+    except Refused as refused:
+        plans.keep_refusal(key, function.__qualname__, refused)
+        raise
     plans.keep(key, variant, captured)
     return variant, captured
 

@@ -19,7 +19,7 @@ exception that plain NumPy would raise is raised by plain NumPy. `assert` means 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tailorbird.reasons import Why
@@ -38,11 +38,14 @@ class UnknownKnob(UsageError):
 
 
 class Refused(TailorbirdError):
-    """Internal: what was asked for stays plain, and `why` says the reason."""
+    """Internal: what was asked for stays plain, and `why` says the reason; `captured` has what that
+    relies on, as far as it is known.
+    """
 
-    def __init__(self, why: Why) -> None:
+    def __init__(self, why: Why, captured: Any = None) -> None:
         super().__init__(str(why))
         self.why = why
+        self.captured = captured
 
 
 class GuardMissed(TailorbirdError):

@@ -221,7 +221,11 @@ def run_stages(
     """Runs the stages up to `last`; the text of each goes into `texts`, if that is wanted."""
     work = Work(function, bound, names)
     for number, stage in enumerate(STAGES, 1):
-        run_stage(stage, number, work)
+        try:
+            run_stage(stage, number, work)
+        except Refused as refused:
+            refused.captured = refused.captured or work.captured
+            raise
         if texts is not None:
             texts[stage.name] = stage.text(work)
         if stage.name == last:

@@ -31,3 +31,15 @@ def pytest_configure(config):
 def bless(request):
     """Whether expected text shall be rewritten rather than compared."""
     return request.config.getoption("--bless")
+
+
+@pytest.fixture
+def process(tmp_path, monkeypatch):
+    """`process(text)` is a module of that text, as a process that starts now would have it."""
+    from plans_kit import Processes
+
+    monkeypatch.setenv("TAILOR_PLANS", "1")
+    monkeypatch.setenv("TAILOR_CACHE_DIR", str(tmp_path / "cache"))
+    processes = Processes(tmp_path)
+    yield processes.start
+    processes.end()

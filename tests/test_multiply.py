@@ -252,3 +252,21 @@ def test_thin_products_of_large_transposed_matrices():
     for m, n, k in ((300, 2, 200), (2, 300, 200), (300, 9, 200), (17, 300, 200)):
         x, y = rng.normal(size=(k, m)).T, rng.normal(size=(n, k)).T
         np.testing.assert_allclose(step(x, y), x @ y, rtol=1e-10, atol=1e-12)
+
+
+def test_the_text_of_the_product_is_written_only_to_be_compiled(tmp_path, monkeypatch):
+    exports, written = ("multiply",), []
+
+    def write(*made_for):
+        written.append(made_for)
+        return gemm.emit_module(*made_for)
+
+    made_for = ("f64", target.host().vector_bytes, 32 << 10, 1 << 20)
+    fresh = build.build_runtime.__wrapped__
+    with knobs.scope(cache_dir=str(tmp_path / "cache")):
+        for _ in range(2):
+            fresh("multiply", write, made_for, exports, symbols.resolve)
+        assert written == [made_for]
+        monkeypatch.setattr(build, "own_state", lambda: "edited")
+        fresh("multiply", write, made_for, exports, symbols.resolve)
+    assert len(written) == 2

@@ -6,10 +6,7 @@ nothing but the disk remembers them.
 
 from __future__ import annotations
 
-import copy
-import importlib.util
 import json
-import linecache
 import subprocess
 import sys
 import textwrap
@@ -17,6 +14,7 @@ import textwrap
 import numpy as np
 import pytest
 from api_kit import ROOT, hits, is_same, native, plainly
+from plans_kit import first_call
 
 from tailorbird import events, knobs
 from tailorbird.assemble import objects
@@ -24,46 +22,6 @@ from tailorbird.dispatch import marks, packing, plans
 
 X = np.linspace(-1.0, 2.0, 60).reshape(5, 12)
 FUNCTION = "import numpy as np\n\ndef f(x, *more):\n    return np.tanh(x) * 2 + len(more)\n"
-
-
-@pytest.fixture
-def process(tmp_path, monkeypatch):
-    """`process(text)` is a module of that text, as a process that starts now would have it."""
-    monkeypatch.setenv("TAILOR_PLANS", "1")
-    monkeypatch.setenv("TAILOR_CACHE_DIR", str(tmp_path / "cache"))
-    names = []
-
-    def start(text, name="program"):
-        path = tmp_path / f"{name}.py"
-        path.write_text(textwrap.dedent(text))
-        linecache.checkcache()
-        spec = importlib.util.spec_from_file_location(f"plans_{name}", path)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module
-        names.append(spec.name)
-        code = compile(path.read_text(), str(path), "exec")
-        exec(code, vars(module))
-        events.clear()
-        return module
-
-    yield start
-    for name in names:
-        sys.modules.pop(name, None)
-
-
-def first_call(function, *args):
-    """The first call of a function: how it was built. The answer must be plain Python's."""
-    tailored = native(function)
-    for _ in range(2):
-        before, theirs = copy.deepcopy(args), copy.deepcopy(args)
-        assert is_same(tailored(*args), plainly(function, *theirs))
-        assert is_same(args, theirs)
-        for x, y in zip(args, before):
-            if isinstance(x, np.ndarray):
-                x[...] = y
-    built = [e.kind for e in events.recent() if e.kind in ("restored", "compiled", "refused")]
-    events.clear()
-    return built[-1] if built else ""
 
 
 def test_a_second_process_restores(process):
@@ -212,7 +170,7 @@ def test_versions_are_part_of_the_key(process, monkeypatch):
             m.setattr(place, name, "0.0" if place is np else lambda: "0.0")
             assert first_call(process(FUNCTION).f, X) == "compiled"
     with monkeypatch.context() as m:
-        m.setattr(plans, "_own_state", lambda: "edited")
+        m.setattr(plans, "own_state", lambda: "edited")
         assert first_call(process(FUNCTION).f, X) == "compiled"
     with knobs.scope(target="haswell"):
         assert first_call(process(FUNCTION).f, X) == "compiled"

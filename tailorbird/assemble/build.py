@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tailorbird import events
 from tailorbird.assemble import elf, jit, objects, process
-from tailorbird.assemble.target import Target, fingerprint, host
+from tailorbird.assemble.target import Target, fingerprint, host, own_state
 from tailorbird.errors import CompileError, CorruptObject
 
 Resolve = Callable[[Iterable[str]], dict[str, int]]
@@ -31,16 +31,19 @@ def cache_key(text: str, target: Target, level: int = jit.LEVEL) -> str:
 
 
 def build(
-    ir: str,
+    ir: str | Callable[[], str],
     exports: Sequence[str],
     resolve: Resolve = process.resolve,
     target: Target | None = None,
     name: str = "",
     level: int = jit.LEVEL,
+    key: str = "",
 ) -> jit.Library:
-    """Compile IR, or fetch what it compiled to before, and load it."""
+    """Compile IR, or fetch what it compiled to before, and load it. With a key, that stands for
+    the text, which is written only when it has to be compiled.
+    """
     target = target or host()
-    key = cache_key(ir, target, level)
+    key = key or cache_key(_text(ir), target, level)
     cache = objects.default_cache()
     entry = cache.get(key) if cache is not None else None
     if entry is not None:
@@ -48,10 +51,14 @@ def build(
             return load(entry.obj, exports, resolve)
         except (CompileError, CorruptObject) as error:
             events.record("cache_reload_failed", name, error=str(error))
-    obj = compile_timed(ir, target, name, level)
+    obj = compile_timed(_text(ir), target, name, level)
     if cache is not None:
         cache.put(key, objects.Entry(obj, {"name": name}))
     return load(obj, exports, resolve)
+
+
+def _text(ir: str | Callable[[], str]) -> str:
+    return ir if isinstance(ir, str) else ir()
 
 
 def compile_timed(ir: str, target: Target, name: str, level: int) -> bytes:
@@ -71,12 +78,17 @@ def load(obj: bytes, exports: Sequence[str], resolve: Resolve = process.resolve)
 @functools.cache
 def build_runtime(
     name: str,
-    ir: str,
+    write: Callable[..., str],
+    arguments: tuple[str | int, ...],
     exports: tuple[str, ...],
     resolve: Resolve = process.resolve,
     level: int = jit.LEVEL,
 ) -> jit.Library:
-    """A piece of the runtime, built once per process and never unloaded."""
-    library = build(ir, exports, resolve, name=name, level=level)
+    """A piece of the runtime, built once per process and never unloaded: the text that `write`
+    gives for such arguments.
+    """
+    key = f"{name} {arguments} level={level} {own_state()} {fingerprint(host())}"
+    text = functools.partial(write, *arguments)
+    library = build(text, exports, resolve, name=name, level=level, key=key)
     library.make_permanent()
     return library

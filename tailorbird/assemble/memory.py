@@ -80,8 +80,8 @@ def _incref(value: object) -> None:
 
 @functools.cache
 def _library() -> jit.Library:
-    text = memory_ir.ir()
-    library = build.build_runtime("memory", text, memory_ir.EXPORTS, level=jit.QUICK)
+    exports = memory_ir.EXPORTS
+    library = build.build_runtime("memory", memory_ir.ir, (), exports, level=jit.QUICK)
     _install_capsule(library)
     reset = ctypes.CFUNCTYPE(None)(library.address("tb_mem_reset"))
     os.register_at_fork(after_in_child=reset)

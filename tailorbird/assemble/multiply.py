@@ -13,7 +13,6 @@ from collections.abc import Iterable
 
 from tailorbird.assemble import build, memory, pool, process
 from tailorbird.assemble.target import host
-from tailorbird.emit.gemm import emit_module
 from tailorbird.hardware import profile
 
 EXPORTS = ("multiply",)
@@ -22,9 +21,15 @@ EXPORTS = ("multiply",)
 def address(ty: str) -> int:
     """The product of matrices of a type, for the target at hand."""
     machine = profile()
-    text = emit_module(ty, host().vector_bytes, machine.cache(1), machine.cache(2))
-    library = build.build_runtime(f"multiply_{ty}", text, EXPORTS, _resolve)
+    made_for = (ty, host().vector_bytes, machine.cache(1), machine.cache(2))
+    library = build.build_runtime(f"multiply_{ty}", _ir, made_for, EXPORTS, _resolve)
     return library.address("multiply")
+
+
+def _ir(ty: str, vector_bytes: int, first: int, second: int) -> str:
+    from tailorbird.emit.gemm import emit_module
+
+    return emit_module(ty, vector_bytes, first, second)
 
 
 def _resolve(names: Iterable[str]) -> dict[str, int]:

@@ -50,11 +50,14 @@ def _word(name: str) -> ctypes.c_int64:
     return ctypes.c_int64.from_address(_library().address(name))
 
 
+def _ir() -> str:
+    return pool_ir.IR + steps_ir.ir()
+
+
 @functools.cache
 def _library() -> jit.Library:
     exports = (*pool_ir.EXPORTS, *steps_ir.EXPORTS)
-    text = pool_ir.IR + steps_ir.ir()
-    library = build.build_runtime("pool", text, exports, level=jit.QUICK)
+    library = build.build_runtime("pool", _ir, (), exports, level=jit.QUICK)
     reset = ctypes.CFUNCTYPE(None)(library.address("tb_pool_reset"))
     os.register_at_fork(after_in_child=reset)
     return library

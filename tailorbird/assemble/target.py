@@ -12,6 +12,8 @@ import.
 from __future__ import annotations
 
 import functools
+import hashlib
+import os
 import platform
 import sys
 from types import ModuleType
@@ -81,6 +83,20 @@ def fingerprint(target: Target) -> str:
         f"tailorbird={tailorbird.__version__} llvmlite={llvmlite.__version__} llvm={version} "
         f"cpu={target.cpu} vector={target.vector_bytes} features={target.features}"
     )
+
+
+@functools.cache
+def own_state() -> str:
+    """A digest of our own files, for who changes them without changing the version."""
+    import tailorbird
+
+    found = []
+    for folder, _, names in os.walk(os.path.dirname(tailorbird.__file__)):
+        for name in names:
+            if name.endswith(".py"):
+                status = os.stat(os.path.join(folder, name))
+                found.append((folder, name, status.st_mtime_ns, status.st_size))
+    return hashlib.sha256(repr(sorted(found)).encode()).hexdigest()
 
 
 def llvm_binding() -> ModuleType:

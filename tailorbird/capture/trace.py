@@ -36,6 +36,7 @@ from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Frame
 from tailorbird.dataclass import replace
 from tailorbird.errors import Refused
+from tailorbird.ir.node import Graph
 from tailorbird.ir.verify import verify
 from tailorbird.reasons import why
 
@@ -61,9 +62,10 @@ def capture(function: Any, args: Mapping[str, Any]) -> Captured:
     try:
         return _captured(t, function, text, args)
     except Refused as refused:
-        if refused.why.file:
-            raise
-        raise Refused(replace(refused.why, file=t.file, line=t.line)) from refused
+        reason = refused.why
+        if not reason.file:
+            reason = replace(reason, file=t.file, line=t.line)
+        raise Refused(reason, _relied_on(t, None)) from refused
     except Exception as error:
         if knobs.get("strict"):
             raise
@@ -84,7 +86,11 @@ def _captured(
         frame.names[star.arg] = dict(frame.names[star.arg])
     t.frames.clear()
     returned = run(t, frame)
-    graph = verify(finished(t, returned))
+    return _relied_on(t, verify(finished(t, returned)))
+
+
+def _relied_on(t: Tracer, graph: Graph | None) -> Captured:
+    """A capture, or, without a graph, as far as it came."""
     sources = [*t.sources, *t.int_sources]
     looked = [(module, name, live) for (module, name), live in t.looked.items()]
     statics = list(t.statics.items())

@@ -4,7 +4,8 @@
 
 In: a function and the arguments of one call. Out: a variant and its capture, as if built just now,
 or None, and then it is built. A plan holds the paths that the variant takes its inputs from, what
-it relies on (as marks), its guards, its graph as text and the key of its object.
+it relies on (as marks), its guards, its graph as text and the key of its object. Where a function
+was refused, a plan holds the reason and what that relies on, and the refusal is raised again.
 
 Invariants:
 - The key only says where to look: the function's code and text, the kinds of its arguments, a
@@ -20,36 +21,35 @@ from __future__ import annotations
 
 import functools
 import importlib
-import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import tailorbird
 from tailorbird import events, knobs
 from tailorbird.assemble import blas, build, objects, symbols
-from tailorbird.assemble.target import fingerprint, host
+from tailorbird.assemble.target import fingerprint, host, own_state
 from tailorbird.capture.captured import Captured
 from tailorbird.capture.source import is_library
 from tailorbird.dispatch import packing
+from tailorbird.dispatch.built import PASSING
 from tailorbird.dispatch.leaf import ARRAY, INTEGER, SCALAR, WEAK, Leaf
 from tailorbird.dispatch.marks import PLAIN, Unmarked, digest, mark, mark_of_part, of_function
 from tailorbird.dispatch.signature import bucket, elements, key_of
 from tailorbird.dispatch.variant import Recipe, Variant, Whole, make_variant, problem_of
-from tailorbird.errors import CompileError, CorruptObject
+from tailorbird.errors import CompileError, CorruptObject, Refused
 from tailorbird.reasons import Why
 
-FORMAT = 1
+FORMAT = 2
 MOST_PLANS = 8  # of one key
 SIZE_CLASS = 4  # bits of the number of elements
 LARGEST = 1 << 20  # bytes of constants, or of a graph's text
 LIBRARIES = ("@tb_cblas_", "@tb_lapack")
 ODD = (ArithmeticError, AttributeError, CompileError, CorruptObject, LookupError, TypeError)
 WANTED = ("show", "dump", "override")  # knobs that ask for the stages to run
+OF_ONE_CALL = PASSING | {"capture_bug"}  # reasons that may not hold the next time
 WEAK_TYPES = {"float64": float, "complex128": complex}
 
 Bound = dict[str, Any]
@@ -73,20 +73,7 @@ def key_for(function: Any, bound: Bound) -> str | None:
 def versions() -> str:
     """Everything besides the function and the arguments that decides what is built."""
     python = platform.python_version()
-    return f"python={python} numpy={np.__version__} {_own_state()} {fingerprint(host())}"
-
-
-@functools.cache
-def _own_state() -> str:
-    """A digest of our own files, for who changes them without changing the version."""
-    root = Path(tailorbird.__file__).parent
-    found = []
-    for folder, _, names in os.walk(root):
-        for name in names:
-            if name.endswith(".py"):
-                status = os.stat(os.path.join(folder, name))
-                found.append((folder, name, status.st_mtime_ns, status.st_size))
-    return digest(repr(sorted(found)))
+    return f"python={python} numpy={np.__version__} {own_state()} {fingerprint(host())}"
 
 
 # Finding
@@ -95,20 +82,27 @@ def _own_state() -> str:
 def find(
     key: str | None, function: Any, bound: Bound, again: Again
 ) -> tuple[Variant, Captured] | None:
-    """A variant for this call from the disk."""
+    """A variant for this call from the disk; Refused when all that is there says so."""
     cache = objects.default_cache()
     if key is None or cache is None:
         return None
     start = time.perf_counter()
     entry = cache.get(key)
+    reason: Why | None = None
     for plan in _plans(entry):
         try:
+            if "refused" in plan:
+                if reason is None and _captured(plan, function, bound) is not None:
+                    reason = Why(*plan["refused"])
+                continue
             found = _restored(plan, function, bound, again, cache, start)
         except (*ODD, Unmarked, ValueError) as error:
             events.record("plan_refused", function.__qualname__, error=repr(error))
             continue
         if found is not None:
             return found
+    if reason is not None:
+        raise Refused(reason)
     return None
 
 
@@ -261,13 +255,24 @@ def _is_kind(leaf: Leaf, dtype: str, rank: int, x: Any) -> bool:
 
 def keep(key: str | None, variant: Variant, captured: Captured) -> None:
     """Puts what was built on disk, in front of the other plans of its key."""
+    _keep(key, variant.name, lambda: _plan(variant, captured))
+
+
+def keep_refusal(key: str | None, name: str, refused: Refused) -> None:
+    """Puts on disk why a function is refused, if that does not depend on the call alone."""
+    captured, reason = refused.captured, refused.why
+    if captured is not None and reason.code not in OF_ONE_CALL:
+        _keep(key, name, lambda: {"refused": _packed_reason(reason), **_relied_on(captured)})
+
+
+def _keep(key: str | None, name: str, make: Callable[[], dict[str, Any]]) -> None:
     cache = objects.default_cache()
     if key is None or cache is None:
         return
     try:
-        plan = _plan(variant, captured)
+        plan = make()
     except Unmarked as error:
-        events.record("plan_not_kept", variant.name, error=str(error))
+        events.record("plan_not_kept", name, error=str(error))
         return
     others = [other for other in _plans(cache.get(key)) if not _replaces(plan, other)]
     cache.put(key, objects.Entry(b"", {"plans": [plan, *others][:MOST_PLANS]}))
@@ -276,21 +281,15 @@ def keep(key: str | None, variant: Variant, captured: Captured) -> None:
 def _replaces(plan: Any, other: Any) -> bool:
     if not isinstance(other, dict):
         return True
-    return all(plan[name] == other.get(name) for name in ("code", "statics", "sources"))
+    return all(plan.get(name) == other.get(name) for name in ("code", "statics", "sources"))
 
 
-def _plan(variant: Variant, captured: Captured) -> dict[str, Any]:
+def _relied_on(captured: Captured) -> dict[str, Any]:
+    """What holds for a capture, and with it for what was made of it."""
     if captured.unkept:
         raise Unmarked(captured.unkept)
-    from tailorbird.ir.show import show
-
-    recipe, graph = variant.recipe, variant.graph
-    text = show(graph)
-    if "opaque(" in text or len(text) + sum(x.nbytes for x in captured.constants) > LARGEST:
-        raise Unmarked("a graph that has no text, or is very large")
-    types: list[Any] = [
-        [p.type.dtype.name, list(map(packing.packed_dim, p.type.shape))] for p in graph.parameters
-    ]
+    if sum(x.nbytes for x in captured.constants) > LARGEST:
+        raise Unmarked("large constants")
     return {
         "statics": [[packing.packed_source(s), mark(x)] for s, x in captured.statics],
         "sameness": _sameness(live for _, live in captured.statics),
@@ -298,7 +297,26 @@ def _plan(variant: Variant, captured: Captured) -> dict[str, Any]:
         "absent": [packing.packed_source(s) for s in captured.absent],
         "constants": [packing.packed_array(x) for x in captured.constants],
         "sources": [packing.packed_source(s) for s in captured.sources],
-        "reasons": [[r.code, r.text, r.file, r.line] for r in captured.reasons],
+        "reasons": list(map(_packed_reason, captured.reasons)),
+    }
+
+
+def _packed_reason(reason: Why) -> list[Any]:
+    return [reason.code, reason.text, reason.file, reason.line]
+
+
+def _plan(variant: Variant, captured: Captured) -> dict[str, Any]:
+    from tailorbird.ir.show import show
+
+    recipe, graph = variant.recipe, variant.graph
+    text = show(graph)
+    if "opaque(" in text or len(text) > LARGEST:
+        raise Unmarked("a graph that has no text, or is very large")
+    types: list[Any] = [
+        [p.type.dtype.name, list(map(packing.packed_dim, p.type.shape))] for p in graph.parameters
+    ]
+    return {
+        **_relied_on(captured),
         "types": types + [["int", []] for _ in graph.ints],
         "guards": [[g.rel, packing.packed_dim(g.expr)] for g in graph.guards],
         "results": packing.packed_shape(recipe.results),
