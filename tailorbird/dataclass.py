@@ -1,7 +1,7 @@
 """What `dataclasses` offers, at a tenth of what it costs to make a class.
 
 In: a class with annotated fields. Out: the same class with `__init__`, `__repr__`, and, unless
-`eq=False`, `__eq__` and, if it is frozen, `__hash__`.
+`eq=False`, `__eq__` and, if it is frozen, `__hash__`; what the class defines itself stays.
 
 A dataclass writes, compiles and runs up to six functions as text. There are a hundred such classes
 here, and making them was half of what it took to import the compiler, which a first call waits for.
@@ -81,11 +81,14 @@ def _made(cls: Any, frozen: bool, eq: bool, repr: bool) -> Any:
             given = Field(given, None, True, True)
         fields[name] = given
     cls.__fields__ = fields
-    cls.__init__ = _unwritten(cls, fields)
+    made: dict[str, Any] = {"__init__": _unwritten(cls, fields)}
     if repr:
-        cls.__repr__ = _shown([name for name, f in fields.items() if f.repr])
+        made["__repr__"] = _shown([name for name, f in fields.items() if f.repr])
     if eq:
-        _compare(cls, [name for name, f in fields.items() if f.compare], frozen)
+        made |= _compared([name for name, f in fields.items() if f.compare], frozen)
+    for name, function in made.items():
+        if name not in cls.__dict__:
+            setattr(cls, name, function)
     return cls
 
 
@@ -128,7 +131,7 @@ def _shown(names: list[str]) -> Callable[[Any], str]:
     return recursive_repr("...")(__repr__)
 
 
-def _compare(cls: Any, names: list[str], frozen: bool) -> None:
+def _compared(names: list[str], frozen: bool) -> dict[str, Any]:
     values: Callable[[Any], Any] = attrgetter(*names) if names else lambda row: ()
 
     def __eq__(self: Any, other: Any) -> Any:
@@ -139,6 +142,4 @@ def _compare(cls: Any, names: list[str], frozen: bool) -> None:
     def __hash__(self: Any) -> int:
         return hash(values(self))
 
-    cls.__eq__ = __eq__
-    if "__hash__" not in cls.__dict__:
-        cls.__hash__ = __hash__ if frozen else None
+    return {"__eq__": __eq__, "__hash__": __hash__ if frozen else None}

@@ -111,6 +111,22 @@ def test_an_object_is_finished_by_post_init():
     assert Doubled(4) == Doubled(4, 3)
 
 
+@pytest.mark.parametrize("module", (own, dataclasses), ids=("own", "standard"))
+def test_what_a_class_defines_itself_stays(module):
+    @module.dataclass(frozen=True)
+    class Told:
+        text: str
+
+        def __repr__(self):
+            return self.text
+
+        def __eq__(self, other):
+            return self.text == other
+
+    assert repr(Told("hello")) == "hello"
+    assert Told("hello") == "hello"
+
+
 def test_an_object_that_holds_itself_can_be_shown():
     @own.dataclass
     class Ring:
