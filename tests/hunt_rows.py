@@ -299,6 +299,10 @@ PRODUCTS = [
     *_rows("sum", 1, "{a}[..., None, :] @ {m}", "np.tensordot({a}, {a}, axes=([0], [0]))"),
     *_rows("sum", 1, "np.dot({a}, {s})", "np.einsum('i,ij,j', {v}, {m}, {v})", "{a} @ {a}.mT"),
     *_rows("sum", 0.5, "np.convolve({v}, {v2})", "np.kron({v}, {v2})", "np.cross({a}, {a2})"),
+    *_rows("sum", 0.5, "np.linalg.inv({m})", "np.linalg.det({m})", "np.linalg.slogdet({m})[1]"),
+    *_rows("sum", 0.5, "np.linalg.solve({m} @ {m}.T + 9 * np.eye({m}.shape[-2]), {m2})"),
+    *_rows("sum", 0.5, "np.linalg.inv({m}[:2, :2] + 9 * np.eye(2))"),
+    *_rows("sum", 0.5, "np.linalg.cholesky({m} @ {m}.T + 9 * np.eye({m}.shape[-2]))"),
     *_rows("sum", 0.5, "np.tensordot({a}, {a2}, axes=0)", "np.linalg.matrix_power({m}, 2)"),
 ]
 WRITES = [
@@ -395,7 +399,12 @@ LANGUAGE = [
     *_rows("exact", 0.5, "{a}.astype(np.result_type({a}, {a2}))", "any(({a}.ndim, 0)) * {x}"),
     *_rows("exact", 0.5, "{a} * math.floor({a}.size / 2)", "np.shape({a})[0] * {x}"),
     *_rows("exact", 0.5, "np.size({a}) + np.ndim({a}) * {x}", "np.isscalar({x}) * {a}"),
-    *_rows("exact", 0.5, "np.iscomplexobj({a}) * {x}", "np.broadcast_shapes({a}.shape, (1,))[0]"),
+    *_rows(
+        "exact",
+        0.5,
+        "np.iscomplexobj({a}) * {x} + np.isrealobj({a})",
+        "np.broadcast_shapes({a}.shape, (1,))[0]",
+    ),
     *_rows("exact", 0.5, "float({c}) * {a}", "int({f}.shape[0] / 2) + {x}", "isinstance({x}, int)"),
     *_rows(
         "exact", 0.5, "tuple(map(np.negative, ({a}, {x})))[0]", "list(zip(({a},), ({x},)))[0][0]"
