@@ -163,6 +163,10 @@ MOVES = [
     *_rows("move", 0.7, "np.insert({a}, 1, {s}, axis={ax})", "np.broadcast_to({x}, {a}.shape)"),
     *_rows("move", 0.5, "np.pad({a}, 1, mode='linear_ramp')", "np.unwrap({f}, axis={ax})"),
     *_rows("move", 0.5, "np.sort({a}, axis={ax})", "np.argsort({v}, kind='stable')"),
+    *_rows("move", 0.5, "np.searchsorted(np.sort({v}), {a})", "np.sort({v}).searchsorted({s})"),
+    *_rows("move", 0.5, "np.searchsorted({v}, {a}, 'right')", "np.digitize({r}, [-1, 0.5, 2])"),
+    *_rows("move", 0.5, "np.histogram({r}, {c})[0]", "np.histogram({f}, 3, range=(-1, {s}))[0]"),
+    *_rows("move", 0.5, "np.fft.fftshift({a})", "np.fft.fftfreq({a}.size)", "np.vander({v})"),
     *_rows("exact", 0.5, "np.gradient({f}, axis={ax})", "np.interp({f}, [0.0, 1.0], [2.0, 3.0])"),
 ]
 CHOICES = [
@@ -279,6 +283,11 @@ REDUCTIONS = [
     *_rows("sum", 0.5, "np.add.reduce({a}, axis={axes}, keepdims=True)", "np.trace({m}, {k})"),
     *_rows("sum", 0.5, "np.average({f}, weights=abs({f}) + 1)", "np.nancumsum({f}, {ax})"),
     *_rows("sum", 0.5, "np.linalg.norm({m}, axis=(0, 1))", "np.linalg.norm({v}, np.inf)"),
+    *_rows(
+        "sum", 0.5, "np.linalg.norm({m}, 1)", "np.linalg.norm({v}, 3)", "np.linalg.norm({v}, 0)"
+    ),
+    *_rows("sum", 0.5, "np.trapezoid({f}, axis={ax})", "np.trapezoid({f}, dx={s})"),
+    *_rows("sum", 0.5, "np.average({m}, axis=-1, weights=abs({m}[0]) + 1)"),
     *_rows("exact", 0.5, "np.median({r}, axis={ax})", "np.nanmax({f})", "np.percentile({f}, 30)"),
 ]
 PRODUCTS = [
@@ -299,6 +308,10 @@ PRODUCTS = [
     *_rows("sum", 1, "{a}[..., None, :] @ {m}", "np.tensordot({a}, {a}, axes=([0], [0]))"),
     *_rows("sum", 1, "np.dot({a}, {s})", "np.einsum('i,ij,j', {v}, {m}, {v})", "{a} @ {a}.mT"),
     *_rows("sum", 0.5, "np.convolve({v}, {v2})", "np.kron({v}, {v2})", "np.cross({a}, {a2})"),
+    *_rows("sum", 0.5, "np.convolve({v}, [1, 2, 1], 'same')", "np.correlate({v}, {v2}, 'full')"),
+    *_rows("sum", 0.5, "np.cov({f})", "np.corrcoef({m})", "np.cov({v}, {v2}, ddof=0)"),
+    *_rows("sum", 0.5, "np.kron({a}, {a2})", "np.cross({a}[..., :3], {a2}[..., :3], axisc=0)"),
+    *_rows("sum", 0.5, "np.polyval({v}[:4], {a})", "np.histogram({f}, 4, weights={f} ** 2)[0]"),
     *_rows("sum", 0.5, "np.linalg.inv({m})", "np.linalg.det({m})", "np.linalg.slogdet({m})[1]"),
     *_rows("sum", 0.5, "np.linalg.solve({m} @ {m}.T + 9 * np.eye({m}.shape[-2]), {m2})"),
     *_rows("sum", 0.5, "np.linalg.inv({m}[:2, :2] + 9 * np.eye(2))"),

@@ -12,7 +12,8 @@ and `views.py` (arrays are references). What data decides becomes `branch`, `loo
 nodes: `heap.py` (which arrays correspond), `branches.py`, `loops.py`, `opening.py`, `closing.py`
 and `peeling.py`, with `returning.py`, `live.py`, `bounds.py`, `attempt.py` and `loose.py` to help.
 The NumPy functions are in `ufuncs.py`, `reduce.py`, `products.py`, `linear.py`, `shaping.py`,
-`joining.py`, `create.py` and `choosing.py`.
+`joining.py`, `create.py` and `choosing.py`; those that NumPy writes in Python are read
+(`reading.py`), and of those in C some are programs of ours (`library.py`, `texts.py`).
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def _add_defaults(t: Tracer, code: Code, frame: Frame) -> None:
         if name not in frame.names:
             source = code.source.attr("__kwdefaults__").item(name)
             frame.names[name] = lift(t, source, live)
-    _all_bound(t, frame)
+    all_bound(t, frame.text, frame.names)
 
 
 def _local(t: Tracer, function: LocalFunction, args: Args, keywords: Keywords) -> Any:
@@ -148,7 +148,7 @@ def _local(t: Tracer, function: LocalFunction, args: Args, keywords: Keywords) -
         frame.names.setdefault(name, x)
     for name, x in function.keyword_defaults.items():
         frame.names.setdefault(name, x)
-    _all_bound(t, frame)
+    all_bound(t, frame.text, frame.names)
     return run(t, frame)
 
 
@@ -180,11 +180,12 @@ def bind_arguments(
     return names
 
 
-def _all_bound(t: Tracer, frame: Frame) -> None:
-    signature = frame.text.tree.args
+def all_bound(t: Tracer, text: FunctionText, names: Mapping[str, Any]) -> None:
+    """Every parameter has its argument."""
+    signature = text.tree.args
     for a in (*signature.posonlyargs, *signature.args, *signature.kwonlyargs):
-        if a.arg not in frame.names:
-            t.raises(f"TypeError: {frame.text.name}() missing argument {a.arg!r}")
+        if a.arg not in names:
+            t.raises(f"TypeError: {text.name}() missing argument {a.arg!r}")
 
 
 def run(t: Tracer, frame: Frame) -> Any:

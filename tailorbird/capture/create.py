@@ -49,7 +49,7 @@ def _ones(t: Tracer, shape: Any, dtype: Any = None, order: Any = "C") -> Arr:
 
 
 @handles(np.empty, np.ndarray)
-def _empty(t: Tracer, shape: Any, dtype: Any = None, order: Any = "C") -> Arr:
+def _empty(t: Tracer, shape: Any, dtype: Any = None, order: Any = "C", device: Any = None) -> Arr:
     made = empty(t, shape_from(t, shape), dtype_from(t, dtype))
     made.buffer.contiguous = order == "C"
     return made
@@ -110,7 +110,15 @@ def _like(t: Tracer, a: Any, value: Any, dtype: Any, shape: Any) -> Arr:
 
 
 @handles(np.arange)
-def _arange(t: Tracer, start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Arr:
+def _arange(
+    t: Tracer,
+    start: Any,
+    stop: Any = None,
+    step: Any = 1,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+) -> Arr:
     if stop is None:
         start, stop = 0, start
     ints = [_exact_integer(x) for x in (start, stop, step)]
@@ -182,12 +190,22 @@ def _sample(x: Operand) -> Any:
 
 
 @handles(np.array)
-def _array(t: Tracer, object: Any, dtype: Any = None, *, copy: Any = True, ndmin: Any = 0) -> Any:
+def _array(
+    t: Tracer,
+    object: Any,
+    dtype: Any = None,
+    *,
+    copy: Any = True,
+    ndmin: Any = 0,
+    subok: Any = False,
+) -> Any:
     kind = None if dtype is None else dtype_from(t, dtype)
-    if not copy:
+    if not copy and copy is not None:
         raise Unhandled
-    if isinstance(object, Arr):
-        made: Any = t.array(t.read(object))
+    if isinstance(object, Arr) and copy is None:
+        made: Any = object
+    elif isinstance(object, Arr):
+        made = t.array(t.read(object))
     elif isinstance(object, Scal):
         made = t.array(strong(t, object.value))  # type: ignore[arg-type]
     else:

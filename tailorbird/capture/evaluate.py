@@ -30,7 +30,7 @@ from tailorbird.capture.containers import item_of, iterate
 from tailorbird.capture.lift import lift
 from tailorbird.capture.objects import attribute_of
 from tailorbird.capture.registry import evaluates
-from tailorbird.capture.source import Source, text_of
+from tailorbird.capture.source import Source, is_text, text_of
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import (
     Arr,
@@ -95,6 +95,9 @@ def _from_outside(t: Tracer, name: str, frame: Frame) -> Any:
     code = getattr(frame.function, "__code__", None)
     if code is not None and name in code.co_freevars:
         return _from_cell(t, name, frame)
+    if name in frame.globals and is_text(frame.globals.get("__name__")):
+        t.looked[frame.globals["__name__"], name] = frame.globals[name]
+        return frame.globals[name]
     if name in frame.globals:
         return lift(t, _global_source(t, name, frame), frame.globals[name])
     if hasattr(builtins, name):

@@ -122,6 +122,10 @@ class _Walk:
             return reads(s.test) | frozenset().union(*arms)
         if isinstance(s, ast.For | ast.While):
             return self.loop(s, out, left, again)
+        if isinstance(s, ast.Try):
+            bodies = [s.body, *(handler.body for handler in s.handlers)]
+            before = (self.block(body, out, left, again) for body in bodies)
+            return reads(s) | frozenset().union(*before)
         if isinstance(s, ast.Assign):
             plain = [t for t in s.targets if isinstance(t, ast.Name | ast.Tuple | ast.List)]
             bound = frozenset().union(*(_bare(t) for t in plain))

@@ -19,6 +19,7 @@ import numpy as np
 from tailorbird.capture.arith import concretely
 from tailorbird.capture.builtin import is_pure
 from tailorbird.capture.opaque_shapes import kept_shape
+from tailorbird.capture.reading import read_through
 from tailorbird.capture.source import is_library
 from tailorbird.capture.tracer import Shape, Tracer
 from tailorbird.capture.values import Arr, Scal, is_static
@@ -61,6 +62,9 @@ def call_library(t: Tracer, function: Any, args: tuple[Any, ...], keywords: dict
         if function in (hash, str, repr, format):
             t.unkept = f"{function.__name__}() may differ from process to process"
         return concretely(t, lambda: function(*args, **keywords))
+    read = read_through(t, function, args, keywords)
+    if read is not None:
+        return read[0]
     path = path_of(function)
     if t.region.parent is not None:
         t.refuse("call_in_loop", name=_shown(function, getattr(function, "__name__", "a function")))

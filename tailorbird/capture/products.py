@@ -14,6 +14,7 @@ import numpy as np
 
 from tailorbird.capture.assign import store_out
 from tailorbird.capture.elementwise import elementwise
+from tailorbird.capture.joining import joined
 from tailorbird.capture.meeting import along, meet
 from tailorbird.capture.registry import METHODS, handles
 from tailorbird.capture.tracer import Tracer
@@ -21,6 +22,7 @@ from tailorbird.capture.values import Arr, Unhandled
 from tailorbird.capture.views import (
     as_arr,
     diagonal_view,
+    index,
     insert_axes,
     normal_axis,
     permute,
@@ -90,6 +92,55 @@ def _outer(t: Tracer, a: Any, b: Any, out: Any = None) -> Any:
     x, y = (reshape(t, as_arr(t, v), -1) for v in (a, b))
     result = elementwise(t, "multiply", [insert_axes(t, x, [1]), insert_axes(t, y, [0])])
     return result if out is None else store_out(t, result, out)
+
+
+@handles(np.kron)
+def _kron(t: Tracer, a: Any, b: Any) -> Any:
+    """All products, the axes of both in turns, then taken together in pairs."""
+    x, y = as_arr(t, a), as_arr(t, b)
+    rank = max(x.ndim, y.ndim)
+    if not x.ndim or not y.ndim:
+        return elementwise(t, "multiply", [x, y])
+    x, y = (insert_axes(t, v, range(rank - v.ndim)) for v in (x, y))
+    spread = [insert_axes(t, x, range(1, 2 * rank, 2)), insert_axes(t, y, range(0, 2 * rank, 2))]
+    shape = tuple(p * q for p, q in zip(t.shape_of(x), t.shape_of(y)))
+    return reshape(t, as_arr(t, elementwise(t, "multiply", spread)), shape)
+
+
+@handles(np.cross)
+def _cross(
+    t: Tracer, a: Any, b: Any, axisa: Any = -1, axisb: Any = -1, axisc: Any = -1, axis: Any = None
+) -> Any:
+    """Of vectors with three elements."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = as_arr(t, a), as_arr(t, b)
+    if not x.ndim or not y.ndim:
+        t.raises("ValueError: At least one array has zero dimension")
+    x, y = _to_end(t, x, axisa), _to_end(t, y, axisb)
+    if not all(t.equal(v.shape[-1], 3) for v in (x, y)):
+        raise Unhandled
+    kind = t.supported(np.promote_types(x.dtype, y.dtype))
+    first, other = ([as_arr(t, _part(t, v, k, kind)) for k in range(3)] for v in (x, y))
+    rank = max(x.ndim, y.ndim)
+    at = normal_axis(t, axisc, rank)
+    parts = []
+    for i, j in ((1, 2), (2, 0), (0, 1)):
+        terms = [[first[i], other[j]], [first[j], other[i]]]
+        products = [elementwise(t, "multiply", pair) for pair in terms]
+        found = elementwise(t, "subtract", products)
+        parts.append(insert_axes(t, as_arr(t, found), [at]))
+    return joined(t, parts, at)
+
+
+def _to_end(t: Tracer, x: Arr, axis: Any) -> Arr:
+    at = normal_axis(t, axis, x.ndim)
+    return permute(t, x, [*(k for k in range(x.ndim) if k != at), at])
+
+
+def _part(t: Tracer, x: Arr, k: int, kind: np.dtype) -> Any:
+    """The k-th components of the vectors along the last axis."""
+    return METHODS["astype"](t, index(t, x, (Ellipsis, k)), kind)
 
 
 @handles(np.tensordot)

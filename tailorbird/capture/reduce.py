@@ -12,18 +12,19 @@ from typing import Any
 import numpy as np
 
 from tailorbird.capture.assign import store_out
-from tailorbird.capture.build import dtype_from
+from tailorbird.capture.build import convert, dtype_from
 from tailorbird.capture.elementwise import elementwise
 from tailorbird.capture.masks import counted
 from tailorbird.capture.registry import ATTRIBUTES, METHODS, handles
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, Handler, Scal, Unhandled, is_number, is_static
-from tailorbird.capture.views import as_arr, normal_axes, normal_axis, reshape
+from tailorbird.capture.views import as_arr, insert_axes, normal_axes, normal_axis, reshape
 from tailorbird.ir.expr import Expr, product
 from tailorbird.ir.node import type_of
 from tailorbird.ir.promote import mean_dtype, sum_dtype
 from tailorbird.ir.types import Type
 
+EXTREMES = {"min": "minimum", "max": "maximum"}
 NO_EMPTY = frozenset(("min", "max", "argmin", "argmax"))
 COUNTS_IN_PYTHON = not isinstance(np.count_nonzero(np.zeros(1)), np.generic)
 
@@ -92,11 +93,24 @@ def _exact(t: Tracer, name: str, a: Any) -> Any:
 
 
 def _extreme(name: str) -> Handler:
-    def handler(t: Tracer, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-        if isinstance(a, (tuple, list)) and a and all(map(is_number, a)):
+    def handler(
+        t: Tracer,
+        a: Any,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: Any = False,
+        initial: Any = None,
+    ) -> Any:
+        if initial is None and isinstance(a, (tuple, list)) and a and all(map(is_number, a)):
             return getattr(np, name)(a)
         x = as_arr(t, a)
-        return finish(t, reduced(t, name, x, normal_axes(t, axis, x.ndim), keepdims), out)
+        if initial is not None and (name not in EXTREMES or x.dtype.kind == "c"):
+            raise Unhandled
+        found = reduced(t, name, x, normal_axes(t, axis, x.ndim), keepdims)
+        if initial is not None:
+            start = convert(t, t.operand(initial), x.dtype)
+            found = elementwise(t, EXTREMES[name], [found, start])
+        return finish(t, found, out)
 
     return handler
 
@@ -185,8 +199,18 @@ def _average(t: Tracer, a: Any, axis: Any = None, weights: Any = None) -> Any:
             t.raises("ZeroDivisionError")
         return _mean(t, x, axis)
     w = as_arr(t, weights)
+    if w.ndim == 1 and x.ndim > 1 and isinstance(axis, int):
+        at = normal_axis(t, axis, x.ndim)
+        if not t.same(w.shape[0], x.shape[at]):
+            t.raises("ValueError: Shape of weights must be consistent with shape of a")
+        return _weighed(t, x, insert_axes(t, w, [k for k in range(x.ndim) if k != at]), at)
     if x.ndim != w.ndim or not all(map(t.same, x.shape, w.shape)):
         raise Unhandled
+    return _weighed(t, x, w, axis)
+
+
+def _weighed(t: Tracer, x: Arr, w: Arr, axis: Any) -> Any:
+    """The average with weights that lie like x, or are the same along some of its axes."""
     kind = np.result_type(x.dtype, w.dtype, *([np.float64] if x.dtype.kind in "iub" else []))
     axes = normal_axes(t, axis, x.ndim)
     total = reduced(t, "sum", w, axes, dtype=t.supported(kind))

@@ -228,7 +228,7 @@ def _transpose(t: Tracer, a: Any, axes: Any = None) -> Any:
     x = as_arr(t, a)
     if axes is None:
         return permute(t, x, range(x.ndim)[::-1])
-    order = [normal_axis(t, k, x.ndim) for k in axes]
+    order = [normal_axis(t, k, x.ndim) for k in t.concrete(axes, "axes")]
     if sorted(order) != list(range(x.ndim)):
         t.raises("ValueError: axes don't match array")
     return permute(t, x, order)
@@ -305,7 +305,7 @@ def _rot90(t: Tracer, m: Any, k: Any = 1, axes: Any = (0, 1)) -> Any:
 
 
 @handles(np.broadcast_to)
-def _broadcast_to(t: Tracer, array: Any, shape: Any) -> Any:
+def _broadcast_to(t: Tracer, array: Any, shape: Any, subok: Any = False) -> Any:
     return _another(broadcast_view(t, as_arr(t, array), shape_from(t, shape)))
 
 

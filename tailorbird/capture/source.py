@@ -34,6 +34,11 @@ def is_library(name: str | None) -> bool:
     return (name or "").split(".")[0] in LIBRARIES
 
 
+def is_text(name: str | None) -> bool:
+    """Whether a module is a library's, or holds programs that stand for a library's functions."""
+    return is_library(name) or name == "tailorbird.capture.texts"
+
+
 @dataclass(frozen=True)
 class Source:
     """Where a value is found at each call.

@@ -21,6 +21,7 @@ from tailorbird.capture import (  # noqa: F401 - these fill the tables
     execute,
     grids,
     joining,
+    library,
     linear,
     products,
     reduce,

@@ -67,6 +67,7 @@ class Tracer:
         self.frames: list[Frame] = []
         self.file = ""
         self.line = 0
+        self.caller: tuple[str, int] | None = None  # where the user called what is read of NumPy
         self.steps = 0
         self.stack: list[Any] = []
         self.loose: dict[Value, tuple[Type, ...]] = {}
@@ -85,7 +86,8 @@ class Tracer:
 
     def refuse(self, code: str, **details: Any) -> NoReturn:
         """Leaves the capture, with the reason and the user's line."""
-        raise Refused(why(code, file=self.file, line=self.line, **details))
+        file, line = self.caller or (self.file, self.line)
+        raise Refused(why(code, file=file, line=line, **details))
 
     def raises(self, error: str) -> NoReturn:
         """Plain NumPy or Python raises here; it shall do so itself."""
@@ -197,7 +199,8 @@ class Tracer:
         return self.region.add(op, inputs, attrs, type, self.place())
 
     def place(self) -> str:
-        return f"{os.path.basename(self.file)}:{self.line}"
+        file, line = self.caller or (self.file, self.line)
+        return f"{os.path.basename(file)}:{line}"
 
     def check(self, x: Operand, rel: str) -> None:
         """Leaves for plain Python at run time unless `x rel 0`."""
