@@ -435,6 +435,9 @@ LANGUAGE = [
     *_rows("exact", 1, "{t} = {a} * 0\nfor j in range({c} - 4, len({a})):\n    {t} = {t} + {a}[j]"),
     *_rows("exact", 1, "{t} = {r} * 1\nif {t}.max() > {s}:\n    {t} = {t} - {x}"),
     *_rows("exact", 1, "{t} = {r} * 1\nif ({t} > {s}).any():\n    {t}[0] = {s2}"),
+    *_rows("exact", 0.5, "int({r}.max())", "int({i}.min()) * {x}", "{a}[: int({i}.sum()) % 3]"),
+    *_rows("exact", 0.5, "np.arange(int({i}.max()) % 7)", "float({r}.max()) * {x}"),
+    *_rows("exact", 0.5, "bool({a}.any()) * {x}", "{a}[int({r}.argmax()) % 2] * 2"),
     *_rows("exact", 1, "{t} = 0\nwhile {t} < len({a}) and {c} > 1:\n    {t} += 2"),
 ]
 GROUPS: dict[str, tuple[float, list[Row]]] = {

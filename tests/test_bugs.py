@@ -6,8 +6,10 @@ compares everything that `hunt_compare.py` compares.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import warnings
+from fractions import Fraction
 
 import numpy as np
 
@@ -400,3 +402,32 @@ def test_numbers_do_not_widen_what_select_chooses():
     agrees(chosen, *((x.astype(d), x) for d in (np.float32, np.float64)))
     agrees(chosen, (x.astype(np.complex64), np.arange(4)), native=False)
     agrees(lambda k: np.select([k > 2], [k], -1), (np.arange(4, dtype=np.uint8),), native=False)
+
+
+def test_an_integer_made_of_an_array_without_loops_or_branches():
+    x, i = np.arange(12.0).reshape(3, 4), np.array([2, 3, 1])
+    calls = (x, i), (x[:2] * 1.5, i + 1), (-x, i[::-1])
+    agrees(lambda x, i: int(x.sum()), *calls)
+    agrees(lambda x, i: (int(i.max()), x[: int(i.min())] + 1), *calls)
+    agrees(lambda x, i: np.arange(int(i.max())) * 2.0, *calls)
+    agrees(lambda x, i: int(x.sum() * np.nan), (x, i), (x + np.inf, i))
+    agrees(lambda x, i: np.repeat(x, int(i[0])) * 2, *calls)
+    agrees(lambda x, i: int((x.astype("u8") + np.uint64(1 << 63)).max()), *calls)
+
+
+def test_an_integer_of_more_than_64_bits_is_another_kind_of_call():
+    f = agrees(lambda x, k: x * k, (np.ones(3), 2**70), (np.ones(3), 3))
+    assert "more than 64 bits" in str(f.explain(np.ones(3), 2**70))
+
+
+def test_reasons_use_the_names_that_the_caller_knows():
+    def scaled(x, y):
+        return x * 2 + y
+
+    x = np.ones(3)
+    for y, name in (({1}, "a set"), (Fraction(1, 2), "a Fraction")):
+        with contextlib.suppress(TypeError):
+            f = tb.tailor(scaled, background=False)
+            f(x, y)
+        text = str(f.explain(x, y))
+        assert "plain" in text and name in text and "Borrowed" not in text, text

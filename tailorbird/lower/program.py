@@ -336,6 +336,14 @@ class Lowerer:
         self.steps.append(build_check(node, flag, self.plan, self.buffer, self.scalars))
         self.steps.append(Check(flag))
 
+    def do_bind(self, node: Node) -> None:
+        """An integer that is computed from arrays, known from here on."""
+        x = node.inputs[0]
+        cell = self.new_buffer("i64", (), "temp")
+        self.add_copy(x, cell, identity_view(()))
+        symbol = Sym(node.attrs["symbol"], "value")
+        self.steps.append(Bind(symbol, cell, type_of(x).short))
+
     def do_compress(self, node: Node) -> None:
         """What a mask picks, unless only its size is asked for."""
         if self.uses.get(node.result, 0):

@@ -39,7 +39,6 @@ from tailorbird.lower.program import Lowerer
 from tailorbird.lower.schedule import expressions
 from tailorbird.lower.statements import joined
 from tailorbird.lower.steps import (
-    Bind,
     Branch,
     Control,
     Factor,
@@ -190,14 +189,9 @@ class RegionLowerer(Lowerer):
         return False
 
     def do_bind(self, node: Node) -> None:
-        cell = self.new_buffer("i64", (), "temp")
-        self.add_copy(node.inputs[0], cell, identity_view(()))
-        x = node.inputs[0]
-        dtype = x.type.short if isinstance(x, Value) else "i64"
-        sym = Sym(node.attrs["symbol"], "value")
-        if isinstance(x, Value) and x.type.dtype.kind == "u":
-            self.bounds.positive.add(sym)
-        self.steps.append(Bind(sym, cell, dtype))
+        super().do_bind(node)
+        if type_of(node.inputs[0]).dtype.kind == "u":
+            self.bounds.positive.add(Sym(node.attrs["symbol"], "value"))
 
     def do_scatter(self, node: Node) -> None:
         base = node.inputs[0]
