@@ -136,7 +136,7 @@ def _complex(t: Tracer, source: Source, live: complex) -> Scal:
 
 def _int(t: Tracer, source: Source, live: int) -> Any:
     if not -(2**63) <= live < 2**63:
-        t.refuse("unsupported_type", name=str(source), type="int of more than 64 bits")
+        t.refuse("unsupported_type", name=str(source), type="Python int of more than 64 bits")
     name = t.unique(str(source))
     t.ints.append(name)
     t.int_sources.append(source)

@@ -17,6 +17,7 @@ CONTAINERS = (tuple, list, dict)
 PLAIN_DATA = (bool, str, bytes, type(None))
 LONGEST = 256  # containers that are longer, or lie deeper, are not looked into
 DEEPEST = 8
+LARGEST = 2**63  # integers beyond are not compiled, which says nothing about others
 
 
 def layout(array: np.ndarray) -> str:
@@ -38,7 +39,7 @@ def key_of(x: Any, depth: int = 0) -> Hashable:
     if kind is np.ndarray:
         return ("array", x.dtype, x.ndim, layout(x), x.flags.writeable, x.flags.aligned)
     if kind in NUMBERS:
-        return ("number", kind)
+        return ("number", kind, kind is int and not -LARGEST <= x < LARGEST)
     if isinstance(x, np.generic):
         return ("scalar", x.dtype)
     if kind in CONTAINERS:
