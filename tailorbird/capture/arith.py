@@ -20,7 +20,7 @@ import numpy as np
 from tailorbird.capture.elementwise import elementwise, map_value
 from tailorbird.capture.loose import follow
 from tailorbird.capture.tracer import Tracer
-from tailorbird.capture.values import SYMBOLIC, Arr, Scal, is_static
+from tailorbird.capture.values import SYMBOLIC, Arr, Scal, is_static, kind_name
 from tailorbird.capture.views import makes_contiguous
 from tailorbird.ir.expr import Dim, Expr, apply
 from tailorbird.ir.node import Operand, Value, type_of
@@ -106,7 +106,7 @@ def _compare_containers(t: Tracer, name: str, a: Any, b: Any) -> Any:
     if not isinstance(a, (tuple, list)) or type(a) is not type(b):
         if name in ("equal", "not_equal") and {type(a), type(b)} == {tuple, list}:
             return name == "not_equal"
-        kinds = f"{type(a).__name__} and {type(b).__name__}"
+        kinds = f"{kind_name(a)} and {kind_name(b)}"
         t.refuse("unsupported_type", name=f"an operand of {name}", type=kinds)
     if name in ("equal", "not_equal") and len(a) != len(b):
         return name == "not_equal"
@@ -140,7 +140,7 @@ def concretely(t: Tracer, function: Callable[..., Any], *args: Any) -> Any:
     """Computes with values that are wholly known; an exception is left to plain Python."""
     for arg in args:
         if not isinstance(arg, PLAIN):
-            t.refuse("unsupported_type", name="an operand", type=type(arg).__name__)
+            t.refuse("unsupported_type", name="an operand", type=kind_name(arg))
     try:
         with np.errstate(all="ignore"):
             return function(*args)
@@ -191,7 +191,7 @@ def _python_only(a: Any, b: Any) -> bool:
 
 def _with_object(t: Tracer, name: str, x: Any) -> Any:
     """An array beside something that is not a number: only None is compared now and then."""
-    t.refuse("unsupported_type", name=f"an operand of {name}", type=type(x).__name__)
+    t.refuse("unsupported_type", name=f"an operand of {name}", type=kind_name(x))
 
 
 def _weak(t: Tracer, name: str, operands: Sequence[Operand]) -> Scal:
@@ -447,7 +447,7 @@ def truth(t: Tracer, x: Any, what: str) -> bool:
         return bool(x)
     known = _objects_truth(x)
     if known is None:
-        t.refuse("unsupported_type", name=what, type=type(x).__name__)
+        t.refuse("unsupported_type", name=what, type=kind_name(x))
     return known
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from tailorbird.capture.elementwise import must_fit, strong
 from tailorbird.capture.source import Source
 from tailorbird.capture.tracer import Shape, Tracer, exact
-from tailorbird.capture.values import Arr, Scal, is_number, is_static
+from tailorbird.capture.values import Arr, Scal, is_number, is_static, kind_name
 from tailorbird.capture.views import insert_axes
 from tailorbird.ir.expr import Dim, Expr
 from tailorbird.ir.node import Operand, Value, type_of
@@ -77,7 +77,7 @@ def dtype_from(t: Tracer, x: Any, default: Any = np.float64) -> np.dtype:
     if x is None:
         return np.dtype(default)
     if not isinstance(x, (type, np.dtype, str)):
-        t.raises(f"TypeError: {type(x).__name__} is not a dtype")
+        t.raises(f"TypeError: {kind_name(x)} is not a dtype")
     try:
         found = np.dtype(x)
     except TypeError as error:
@@ -148,7 +148,7 @@ def array_of(t: Tracer, x: Any, dtype: np.dtype | None = None) -> Arr:
     if isinstance(x, (list, tuple)) and not is_static(x):
         return _stacked(t, x, dtype)
     if not _is_numeric(x):
-        t.refuse("unsupported_type", name="an array element", type=type(x).__name__)
+        t.refuse("unsupported_type", name="an array element", type=kind_name(x))
     if isinstance(x, Expr):
         kind = np.dtype(np.int64)
         return t.array(t.emit("cast", [x], {"dtype": kind}, Type(kind)))

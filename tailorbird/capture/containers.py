@@ -23,6 +23,7 @@ from tailorbird.capture.values import (
     Scal,
     SymbolicRange,
     is_static,
+    kind_name,
 )
 from tailorbird.capture.views import index
 from tailorbird.ir.expr import Dim, Expr, apply
@@ -56,7 +57,7 @@ def item_of(t: Tracer, x: Any, key: Any) -> Any:
     if isinstance(x, (tuple, list, dict, str, range)):
         at = t.concrete(key, "an index")
         return _got(t, x, at)
-    t.refuse("unsupported_type", name="what is indexed", type=type(x).__name__)
+    t.refuse("unsupported_type", name="what is indexed", type=kind_name(x))
 
 
 def _got(t: Tracer, x: Any, at: Any) -> Any:
@@ -102,14 +103,14 @@ def iterate(t: Tracer, x: Any, what: str) -> list[Any]:
     if isinstance(x, Obj) and isinstance(x.live, tuple):
         return list(object_items(t, x))
     if isinstance(x, (Scal, Obj, Expr)) or not isinstance(x, Iterable):
-        t.refuse("unsupported_type", name=what, type=type(x).__name__)
+        t.refuse("unsupported_type", name=what, type=kind_name(x))
     if isinstance(x, (set, frozenset)):
         t.refuse("unsupported_type", name=what, type="set, whose order may change")
     if isinstance(x, Sized) and len(x) > 100 * LONGEST_STATIC:
         t.refuse("budget", name=what)
     if isinstance(x, (list, tuple, dict, str, range, zip, enumerate, reversed)) or is_view(x):
         return list(x)
-    t.refuse("unsupported_type", name=what, type=type(x).__name__)
+    t.refuse("unsupported_type", name=what, type=kind_name(x))
 
 
 def is_view(x: Any) -> bool:
@@ -151,7 +152,7 @@ def length(t: Tracer, x: Any) -> Dim:
         return len(object_items(t, x))
     if isinstance(x, (list, tuple, dict, str, bytes, range, set, frozenset)) or is_view(x):
         return len(x)
-    t.raises(f"TypeError: object of type {type(x).__name__} has no len()")
+    t.raises(f"TypeError: object of type {kind_name(x)} has no len()")
 
 
 # Methods

@@ -41,6 +41,7 @@ from tailorbird.capture.values import (
     Poison,
     Scal,
     is_static,
+    kind_name,
 )
 from tailorbird.ir.node import Value
 
@@ -207,7 +208,7 @@ def _compared_by_identity(t: Tracer, op: ast.AST, left: Any, right: Any) -> bool
         plain: Any = object.__eq__
         own = isinstance(x, Obj) and type(x.live).__eq__ is not plain
         if own or isinstance(x, (Arr, Scal)) or not isinstance(op, ast.Eq | ast.NotEq):
-            t.refuse("unsupported_type", name="a comparison", type=type(x).__name__)
+            t.refuse("unsupported_type", name="a comparison", type=kind_name(x))
     return identical(t, left, right) == isinstance(op, ast.Eq)
 
 
@@ -317,7 +318,7 @@ def _dict(t: Tracer, node: Any, frame: Frame) -> dict[Any, Any]:
         elif isinstance(x, dict):
             found.update(x)
         else:
-            t.refuse("unsupported_type", name=shown(value), type=type(x).__name__)
+            t.refuse("unsupported_type", name=shown(value), type=kind_name(x))
     return found
 
 
@@ -360,7 +361,7 @@ def _call(t: Tracer, node: Any, frame: Frame) -> Any:
         elif isinstance(x, dict):
             keywords.update(x)
         else:
-            t.refuse("unsupported_type", name=shown(keyword.value), type=type(x).__name__)
+            t.refuse("unsupported_type", name=shown(keyword.value), type=kind_name(x))
     t.line = node.lineno
     return call(t, function, tuple(args), keywords)
 

@@ -17,7 +17,15 @@ from tailorbird.capture.loops import replace_values
 from tailorbird.capture.prune import BOUNDS, EFFECTS, keep_results, pick, prune, yielded
 from tailorbird.capture.tags import insist
 from tailorbird.capture.tracer import Tracer
-from tailorbird.capture.values import Arr, BorrowedDict, BorrowedList, Buffer, Poison, Scal
+from tailorbird.capture.values import (
+    Arr,
+    BorrowedDict,
+    BorrowedList,
+    Buffer,
+    Poison,
+    Scal,
+    kind_name,
+)
 from tailorbird.ir.expr import Expr
 from tailorbird.ir.node import (
     Argument,
@@ -77,7 +85,7 @@ class _Results:
             return Static(x)
         if isinstance(x, (BorrowedList, BorrowedDict)):
             self.t.refuse("returns_view", name="a container of the caller's")
-        self.t.refuse("unsupported_type", name="the result", type=type(x).__name__)
+        self.t.refuse("unsupported_type", name="the result", type=kind_name(x))
 
     def container(self, x: Any) -> Any:
         if type(x) is not tuple:

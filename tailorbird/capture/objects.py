@@ -16,7 +16,7 @@ from tailorbird.capture.lift import is_tailored, lift
 from tailorbird.capture.registry import ATTRIBUTES, METHODS
 from tailorbird.capture.source import Source, is_library
 from tailorbird.capture.tracer import Tracer
-from tailorbird.capture.values import Arr, Bound, Code, Method, Obj, Scal, UfuncMethod
+from tailorbird.capture.values import Arr, Bound, Code, Method, Obj, Scal, UfuncMethod, kind_name
 from tailorbird.ir.expr import Expr
 
 NOTHING = object()
@@ -44,7 +44,7 @@ def attribute_of(t: Tracer, x: Any, name: str) -> Any:
         return _of_number(t, x, name)
     if isinstance(x, Code) and name in ("__name__", "__qualname__", "__doc__"):
         return getattr(x.live, name)
-    t.refuse("unsupported_syntax", name=f"the attribute {name} of {type(x).__name__}")
+    t.refuse("unsupported_syntax", name=f"the attribute {name} of {kind_name(x)}")
 
 
 def _of_data(t: Tracer, x: Arr | Scal, name: str) -> Any:

@@ -22,7 +22,7 @@ from tailorbird.capture.opaque_shapes import kept_shape
 from tailorbird.capture.reading import read_through
 from tailorbird.capture.source import is_library
 from tailorbird.capture.tracer import Shape, Tracer
-from tailorbird.capture.values import Arr, Scal, is_static
+from tailorbird.capture.values import Arr, Scal, is_static, kind_name
 from tailorbird.errors import GuardMissed
 from tailorbird.ir.expr import Expr
 from tailorbird.ir.interp import run
@@ -118,7 +118,7 @@ def _frozen(t: Tracer, x: Any, operands: list[Operand]) -> Any:
         return tuple(_frozen(t, item, operands) for item in x)
     if isinstance(x, NAMES):
         return x
-    t.refuse("unsupported_call", name=f"a function that takes a {type(x).__name__}")
+    t.refuse("unsupported_call", name=f"a function that takes a {kind_name(x)}")
 
 
 def live_values(t: Tracer, operands: Sequence[Operand]) -> list[Any]:
@@ -182,7 +182,7 @@ def _wrapped(t: Tracer, value: Value, x: Any) -> Arr | Scal:
 
 def _type(t: Tracer, name: str, x: Any, live: list[Any], shape: Shape | None) -> Type:
     if type(x) is not np.ndarray and not isinstance(x, np.generic):
-        t.refuse("unsupported_call", name=f"{name}, which returns a {type(x).__name__}")
+        t.refuse("unsupported_call", name=f"{name}, which returns a {kind_name(x)}")
     if x.dtype not in SUPPORTED or not x.dtype.isnative:
         t.refuse("unsupported_dtype", name=f"the result of {name}", dtype=x.dtype)
     arrays = [a for a in live if isinstance(a, np.ndarray)]

@@ -23,7 +23,7 @@ import numpy as np
 from tailorbird.capture.assume import Assumptions
 from tailorbird.capture.registry import EXPRESSIONS
 from tailorbird.capture.source import Source
-from tailorbird.capture.values import Arr, Buffer, Frame, Scal, counts, is_static
+from tailorbird.capture.values import Arr, Buffer, Frame, Scal, counts, is_static, kind_name
 from tailorbird.errors import Refused
 from tailorbird.ir.expr import Dim, Expr, Sym, divide_exactly, symbol
 from tailorbird.ir.node import Node, Operand, Region, Value, View, operand_key, type_of
@@ -247,7 +247,7 @@ class Tracer:
             from tailorbird.capture.build import array_of
 
             return self.read(array_of(self, x))
-        self.refuse("unsupported_type", name="an operand", type=type(x).__name__)
+        self.refuse("unsupported_type", name="an operand", type=kind_name(x))
 
     def read(self, x: Arr) -> Value:
         """The content that a reference shows now."""
@@ -358,8 +358,8 @@ class Tracer:
             self.raises("TypeError: an integer is required")
         index = getattr(type(x), "__index__", None)
         if index is None:
-            self.raises(f"TypeError: {type(x).__name__} is not an integer")
-        self.refuse("unsupported_type", name=what, type=type(x).__name__)
+            self.raises(f"TypeError: {kind_name(x)} is not an integer")
+        self.refuse("unsupported_type", name=what, type=kind_name(x))
 
     def concrete(self, x: Any, what: str = "a value") -> Any:
         """A value the code needs to know: sizes and ints are specialised under guards."""
@@ -382,7 +382,7 @@ class Tracer:
         if isinstance(x, slice):
             return slice(*(self.concrete(part, what) for part in (x.start, x.stop, x.step)))
         if not is_static(x):
-            self.refuse("unsupported_type", name=what, type=type(x).__name__)
+            self.refuse("unsupported_type", name=what, type=kind_name(x))
         return x
 
     def at_least(self, x: Dim, least: Dim) -> bool:

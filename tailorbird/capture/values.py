@@ -117,6 +117,9 @@ class BorrowedDict(dict):
     """A dict of the caller's: it may be read, and a write to it is refused."""
 
 
+BorrowedList.__name__, BorrowedDict.__name__ = "list", "dict"  # in Python's texts of exceptions
+
+
 @dataclass(frozen=True, eq=False)
 class Obj:
     """A Python object of the caller's, whose attributes are found by path."""
@@ -225,6 +228,23 @@ def is_static(x: Any) -> bool:
 def is_number(x: Any) -> bool:
     """A concrete Python or NumPy number."""
     return isinstance(x, (int, float, complex, np.generic))
+
+
+def kind_name(x: Any) -> str:
+    """What the caller would call the type of x, for reasons."""
+    if isinstance(x, (Obj, Code)):
+        x = x.live
+    if isinstance(x, Scal):
+        return x.dtype.name
+    return _KINDS.get(type(x), type(x).__name__)
+
+
+_KINDS: dict[type, str] = {
+    Arr: "ndarray",
+    Expr: "int",
+    SymbolicRange: "range",
+    **dict.fromkeys((LocalFunction, Bound, Method, UfuncMethod, Partial), "function"),
+}
 
 
 def counts(value: Value) -> bool:
