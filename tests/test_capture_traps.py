@@ -225,12 +225,6 @@ def test_traps(function, spec):
     check(function, spec, SIZES)
 
 
-def one_of_two(a, b):
-    x = a if a[0] > 0 else b
-    x[0] = 42
-    return a * 1
-
-
 def moving_view(m):
     v = m[0]
     s = 0.0
@@ -263,7 +257,6 @@ def integer_or_float(a):
 
 LONG = ({"n": 40, "m": 33},)
 REFUSED = [
-    (one_of_two, "f64[n] f64[n]", "joined_value"),
     (moving_view, "f64[n,m]", "loop_shape"),
     (list_in_loop, "f64[n]", "loop_shape"),
     (opaque_in_loop, "f64[n]", "call_in_loop"),

@@ -19,8 +19,8 @@ import numpy as np
 from tailorbird.capture.build import array_of, constant, convert
 from tailorbird.capture.elementwise import map_value
 from tailorbird.capture.masks import fits, nonzero, picked, put
-from tailorbird.capture.tracer import Tracer, exact
-from tailorbird.capture.values import Arr, Scal, is_static
+from tailorbird.capture.tracer import Tracer
+from tailorbird.capture.values import Arr, Scal, exact, is_static
 from tailorbird.capture.views import broadcast_view, drop_axes, makes_contiguous, pick, position
 from tailorbird.dataclass import dataclass
 from tailorbird.ir.expr import Dim, Expr

@@ -22,6 +22,7 @@ class Attempt:
         self.t = t
         self.heap = contents(t)
         self.derived = derived(t)
+        self.buffers = set(t.buffers())
         self.layouts = {b: b.contiguous for b in self.heap}
         self.frames = list(t.frames)
         self.names = [(f, dict(f.names), f.loops, f.live, f.after) for f in t.frames]

@@ -18,11 +18,13 @@ import numpy as np
 
 from tailorbird.capture.arith import facts_of
 from tailorbird.capture.attempt import Attempt, put_back
+from tailorbird.capture.either import MOST_SIDES, distinct, either, tidy
 from tailorbird.capture.heap import (
     Relation,
     containers,
     contents,
     held,
+    is_choice,
     is_whole,
     pins,
     place,
@@ -140,6 +142,7 @@ class _Join:
         self.node = Node("branch", [test], {}, [], [a.region for a in arms], t.place())
         self.sizes: dict[tuple[Dim, Dim], Dim] = {}
         self.buffers: dict[tuple[Buffer, Buffer], Buffer | None] = {}
+        self.tests: dict[tuple[Value, int], Value] = {}
         self.exports: dict[tuple[Buffer, int], Buffer] = {}
         self.objects: dict[tuple[int, int], Any] = {}
         self.waiting: list[tuple[Value, tuple[Type, ...]]] = []
@@ -162,6 +165,7 @@ class _Join:
         if returned:
             return (RETURN, self.wrapped(joined[RETURN]))
         self.frame.names = {name: self.wrapped(x) for name, x in joined.items()}
+        self.tidied(joined)
         return (STOP, flag) if isinstance(flag, Value) else flag
 
     # roots
@@ -205,6 +209,13 @@ class _Join:
         self.pairs.append((x, y, kind))
         self.results.append(value)
         return value
+
+    def tidied(self, joined: dict[str, Any]) -> None:
+        """Names that are one of two arrays, as few tests deep as may be."""
+        for name, x in joined.items():
+            if is_choice(x) and x.view is None:
+                known = self.objects.setdefault((id(x), id(x)), tidy(self.t, x))
+                self.frame.names[name] = known
 
     def finish(self) -> None:
         first, second = (arm.region for arm in self.arms)
@@ -253,12 +264,27 @@ class _Join:
         (a, path), (b, other) = place(x), place(y)
         if a is b and path == other:
             return x
-        if path != other or x.buffer.base is not None or x.dtype != y.dtype:
-            return Poison(f"{name}, which is one of two arrays,")
-        joined = self.one_buffer(a, b, is_whole(x))
-        if joined is None:
-            return Poison(f"{name}, which is one of two arrays,")
-        return Arr(joined, x.view)
+        plain = a.is_own and b.is_own and x.buffer.base is None
+        if path == other and plain and x.dtype == y.dtype:
+            joined = self.one_buffer(a, b, is_whole(x))
+            if joined is not None:
+                return Arr(joined, x.view)
+        return self.one_of_two(x, y, name)
+
+    def one_of_two(self, x: Arr, y: Arr, name: str) -> Any:
+        """Two arrays that stay two: the name is one of them."""
+        alike = x.dtype == y.dtype and x.ndim == y.ndim
+        sizes = zip(self.t.shape_of(x), self.t.shape_of(y)) if alike else ()
+        if not alike or not all(d == e or equal_in_this_call(self.t, d, e) for d, e in sizes):
+            return Poison(f"{name}, which is one of two arrays of different types or shapes,")
+        first, second = self.outside(x, 0), self.outside(y, 1)
+        for side in (first, second):
+            if isinstance(side, Poison):
+                return Poison(f"{name}, which is one of two arrays,")
+        made = either(self.t, self.node.inputs[0], first, second)
+        if len(distinct(made)) > MOST_SIDES:
+            return Poison(f"{name}, which is one of many arrays,")
+        return made
 
     def one_buffer(self, a: Buffer, b: Buffer, whole: bool) -> Buffer | None:
         """The buffer that two buffers become, if nothing else tells them apart."""
@@ -272,6 +298,7 @@ class _Join:
                 x, y = first.contents.get(a, a.content), second.contents.get(b, b.content)
                 made = self.t.buffer(self.result(x, y, kind))
                 made.contiguous = a.contiguous and b.contiguous
+                made.lent = a.lent or b.lent
         self.buffers[a, b] = made
         return made
 
@@ -325,19 +352,34 @@ class _Join:
             made = self.result(pair[0], pair[1], kind)
             self.waiting.append((made, possible(self.t, p)))
             return made
-        if not isinstance(value, Arr):
-            return value
-        root = value.buffer.root
-        if self.is_local((value.view, value.shape)):
-            return Poison("an array that is returned inside a loop")
-        older = value.buffer is root or value.buffer in self.start.derived
-        known = is_known(self.start, root) and older
-        if not known and value.buffer is not root:
-            return Poison("a reshaped array that is returned inside a loop")
-        joined = next((j for pair, j in self.buffers.items() if pair[at] is root and j), None)
-        if value.buffer is root and joined is not None:
-            return Arr(joined, value.view)
-        return value if known else Arr(self.exported(root, at), value.view)
+        return self.outside(value, at) if isinstance(value, Arr) else value
+
+    def outside(self, x: Arr, at: int) -> Any:
+        """A reference of one arm as it is after the branch; the other path never looks at it."""
+        buffer, choice = x.buffer, x.buffer.choice
+        if self.is_local((x.view, x.shape)):
+            return Poison("an array whose shape or place only one path knows")
+        joined = next((j for pair, j in self.buffers.items() if pair[at] is buffer and j), None)
+        if joined is not None:
+            return Arr(joined, x.view)
+        if buffer in self.start.buffers or buffer.argument is not None:
+            return x
+        if choice is not None:
+            first, second = self.outside(choice.first, at), self.outside(choice.second, at)
+            if isinstance(first, Poison) or isinstance(second, Poison):
+                return first if isinstance(first, Poison) else second
+            return either(self.t, self.only_there(choice.test, at), first, second).through(x.view)
+        if buffer.base is not None:
+            return Poison("a reshaped array that only one path makes")
+        return Arr(self.exported(buffer, at), x.view)
+
+    def only_there(self, test: Value, at: int) -> Value:
+        """A test of one arm, which is False on the other path."""
+        if (test, at) not in self.tests:
+            ends: list[Operand] = [False, False]
+            ends[at] = test
+            self.tests[test, at] = self.result(ends[0], ends[1], WEAK_BOOL)
+        return self.tests[test, at]
 
     def exported(self, buffer: Buffer, at: int) -> Buffer:
         """The buffer after the branch that holds what one of an arm held."""
@@ -348,7 +390,7 @@ class _Join:
             ends: list[Operand] = [other.region.add("empty", [], attrs, kind, self.t.place())] * 2
             ends[at] = arm.contents.get(buffer, buffer.content)
             found = self.t.buffer(self.result(ends[0], ends[1], kind))
-            found.contiguous = buffer.contiguous
+            found.contiguous, found.lent = buffer.contiguous, buffer.lent
             self.exports[buffer, at] = found
         return self.exports[buffer, at]
 

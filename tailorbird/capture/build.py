@@ -13,8 +13,8 @@ import numpy as np
 
 from tailorbird.capture.elementwise import must_fit, strong
 from tailorbird.capture.source import Source
-from tailorbird.capture.tracer import Shape, Tracer, exact
-from tailorbird.capture.values import Arr, Scal, is_number, is_static, kind_name
+from tailorbird.capture.tracer import Shape, Tracer
+from tailorbird.capture.values import Arr, Scal, exact, is_number, is_static, kind_name
 from tailorbird.capture.views import insert_axes
 from tailorbird.ir.expr import Dim, Expr
 from tailorbird.ir.node import Operand, Value, type_of

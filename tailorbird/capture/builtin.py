@@ -28,7 +28,7 @@ from tailorbird.capture.objects import attribute_of
 from tailorbird.capture.registry import handles
 from tailorbird.capture.rounds import Joint, Rounds
 from tailorbird.capture.settle import settled
-from tailorbird.capture.tracer import LONGEST_UNROLLED, Tracer, exact
+from tailorbird.capture.tracer import LONGEST_UNROLLED, Tracer
 from tailorbird.capture.values import (
     Arr,
     BorrowedDict,
@@ -37,6 +37,7 @@ from tailorbird.capture.values import (
     Partial,
     Scal,
     SymbolicRange,
+    exact,
     is_static,
 )
 from tailorbird.ir.expr import Expr, apply

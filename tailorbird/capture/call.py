@@ -199,7 +199,8 @@ def run(t: Tracer, frame: Frame) -> Any:
 
     outcome = block(t, frame.text.body, frame)
     t.frames.pop()
-    t.file, t.line = place
+    if t.frames:
+        t.file, t.line = place
     return outcome[1] if outcome is not None else None
 
 

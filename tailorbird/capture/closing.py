@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tailorbird.capture import tagging
 from tailorbird.capture.attempt import put_back
 from tailorbird.capture.branches import (
     MISSING,
@@ -54,6 +55,7 @@ class Closing(Opening):
         relation = self.back_edge()
         if self.again:
             return False
+        tagging.alone(self)
         which = self.corresponding(relation)
         if not self.again:
             self.find_returned(which)
@@ -74,6 +76,9 @@ class Closing(Opening):
                 self.again = True  # found first inside, and written: the next attempt carries it
         for name in sorted(self.site.live):
             now = names.get(name, MISSING)
+            if name in self.tagged and now is not MISSING and not isinstance(now, Poison):
+                tagging.leaves(self, relation, name, now)
+                continue
             if name not in self.head:
                 self.bound_inside(name, now)
                 continue
@@ -117,7 +122,7 @@ class Closing(Opening):
         elif is_part(name):
             self.returned[name] = now
             return
-        elif isinstance(now, Arr) and now.buffer.base is None:
+        elif isinstance(now, Arr) and now.buffer.is_own:
             if now.buffer in self.before or self.shows_inside((now.view, now.buffer.type.shape)):
                 raise Mismatch(f"{name}, which the loop binds to an array or view of its own,")
             self.info.late[name] = Late(now.buffer.type, now.buffer, now.view)
@@ -139,7 +144,7 @@ class Closing(Opening):
             buffer = now.buffer
             head = heads.get(buffer)
             inside = self.shows_inside((now.view, buffer.type.shape)) and head not in widened
-            if buffer.base is not None or inside or (now.view and head in widened):
+            if not buffer.is_own or inside or (now.view and head in widened):
                 raise Mismatch("what is returned in a loop, which is made of an array there,")
             if head is None:
                 self.info.late[name] = Late(buffer.type, buffer, now.view)
@@ -180,21 +185,27 @@ class Closing(Opening):
             self.again = True
         else:
             slot.leaving = fitted(t, operand, kind)
+            slot.types = types
         t.region = self.outer
 
     def corresponding(self, relation: Relation) -> dict[Buffer, Buffer]:
         """The buffer of the end for each of the head: one to one, pinned ones themselves."""
-        heads = {slot.buffer: slot for slot in self.slots if slot.buffer is not None}
+        heads = self.heads()
         which: dict[Buffer, Buffer] = {}
+        bad = {b for b in heads if not _one_to_one(relation, b)}
+        if bad and self.info.tagging:
+            tagging.propose(self, relation, bad)
+            if self.again:
+                return which
         for buffer in heads:
             images = relation.forth[buffer]
             image = next(iter(images))
-            if len(images) != 1 or not isinstance(image, Buffer):
-                raise Mismatch(self.why(buffer))
-            if relation.back.get(image) != {buffer}:
+            if buffer in bad or not isinstance(image, Buffer):
                 raise Mismatch(self.why(buffer))
             if image.type.dtype != buffer.type.dtype or image.type.rank != buffer.type.rank:
                 raise Mismatch(f"an array that is {buffer.type} first and then {image.type},")
+            if image.lent and not buffer.lent:
+                raise Mismatch(self.why(buffer))
             if image.type.shape != buffer.type.shape:
                 self.widen(buffer, image, relation)
             if buffer.contiguous and not image.contiguous:
@@ -202,6 +213,10 @@ class Closing(Opening):
                 self.again = True
             which[buffer] = image
         return which
+
+    def heads(self) -> list[Buffer]:
+        """The buffers that are carried."""
+        return [slot.buffer for slot in self.slots if slot.buffer is not None]
 
     def widen(self, head: Buffer, end: Buffer, relation: Relation) -> None:
         """Sizes that differ at the back edge become sizes of the loop's own."""
@@ -241,6 +256,7 @@ class Closing(Opening):
         for slot in self.slots:
             if slot.buffer is not None:
                 slot.leaving = which[slot.buffer].content
+        tagging.leave(self)
         self.reshaped_stay_true()
         kept = [slot for slot in self.slots if not self.unchanged(slot)]
         self.take_out([slot for slot in self.slots if self.unchanged(slot)])
@@ -259,9 +275,11 @@ class Closing(Opening):
                 unbound = slot.origin is None
                 scalars[id(slot)] = self.wrapped(slot.entering) if unbound else slot.origin
             else:
-                self.loosened(slot, value)
-                scalars[id(slot)] = self.wrapped(value)
+                scalars[id(slot)] = self.wrapped(self.loosened(slot, value))
         names.update((name, filled(x, scalars)) for name, x in self.carried.items())
+        for name, tagged in self.tagged.items():
+            tests = [results.get(id(slot), slot.entering) for slot in tagged.flags]
+            names[name] = tagged.reference(self, tests)
         self.frame.names = names
         self.poisoned(names)
         put_back(self.derived)
@@ -355,15 +373,22 @@ class Closing(Opening):
             if isinstance(x, Arr) and x.buffer is buffer:
                 names[name] = Arr(buffer)
 
-    def loosened(self, slot: Slot, value: Value) -> None:
+    def loosened(self, slot: Slot, value: Value) -> Value:
+        """A result of the loop, with the types that it may have: where there are rounds and all
+        leave one type, that.
+        """
         from tailorbird.capture.loops import always_runs
 
-        types = possible(self.t, slot.leaving)
         runs = always_runs(self.t, self.rounds)
+        if runs and len(slot.types) == 1 and slot.types[0] != slot.type:
+            kind = slot.types[0]
+            return self.t.emit("cast", [value], {"dtype": kind.dtype}, kind)
+        types = possible(self.t, slot.leaving)
         self.t.loose.pop(value, None)
         entered = () if runs else slot.loose
         extra = tuple(self.later_types(slot.name))
         loosen(self.t, value, (*types, *entered, *extra))
+        return value
 
     def poisoned(self, names: dict[str, Any]) -> None:
         for name in self.info.poison:
@@ -384,6 +409,13 @@ class Closing(Opening):
         for x in held:
             if x.buffer.base is not None and not x.buffer.shares and x.buffer.root in changed:
                 self.t.refuse("reshape_alias", name="a reshaped array")
+
+
+def _one_to_one(relation: Relation, buffer: Buffer) -> bool:
+    """Whether a buffer of the head is one of the end, and that one no other."""
+    images = relation.forth[buffer]
+    image = next(iter(images))
+    return len(images) == 1 and isinstance(image, Buffer) and relation.back.get(image) == {buffer}
 
 
 def _arrays_only(x: Any, y: Any) -> bool:

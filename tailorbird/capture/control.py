@@ -218,7 +218,7 @@ class _Block:
         count = rounds.count(self.t)
         if not isinstance(count, int) or count > LONGEST_LITERAL:
             return False
-        return count <= 1 or body_size(s) <= LARGEST_BODY
+        return count <= 1 or (body_size(s) <= LARGEST_BODY and not leaves_early(s.body))
 
     def written_out(self, s: ast.For, todo: list[Any]) -> Any:
         """The rounds one after another, in front of the rest."""

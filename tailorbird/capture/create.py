@@ -23,8 +23,8 @@ from tailorbird.capture.build import (
 )
 from tailorbird.capture.elementwise import strong
 from tailorbird.capture.registry import handles
-from tailorbird.capture.tracer import Tracer, exact
-from tailorbird.capture.values import Arr, Scal, Unhandled, is_number
+from tailorbird.capture.tracer import Tracer
+from tailorbird.capture.values import Arr, Scal, Unhandled, exact, is_number
 from tailorbird.capture.views import (
     as_arr,
     insert_axes,

@@ -27,6 +27,7 @@ from tailorbird.capture.arith import (
 from tailorbird.capture.branches import select
 from tailorbird.capture.call import call
 from tailorbird.capture.containers import item_of, iterate
+from tailorbird.capture.heap import arrays, is_choice
 from tailorbird.capture.lift import lift
 from tailorbird.capture.objects import attribute_of
 from tailorbird.capture.registry import evaluates
@@ -192,8 +193,10 @@ def _known(x: Any, truth: bool) -> Any:
 
 def _compared(t: Tracer, op: ast.AST, left: Any, right: Any) -> Any:
     if isinstance(op, ast.Is | ast.IsNot):
-        if any(isinstance(x, Arr) and x.buffer.root.lent for x in (left, right)):
+        if any(side.buffer.root.lent for side in arrays((left, right))):
             t.refuse("lent_array", name="compared by `is`")
+        if left is not right and any(is_choice(x) for x in (left, right)):
+            t.refuse("joined_value", name="one of two arrays, compared by `is`,")
         return identical(t, left, right) == isinstance(op, ast.Is)
     if isinstance(op, ast.In | ast.NotIn):
         return contains(t, right, left) == isinstance(op, ast.In)

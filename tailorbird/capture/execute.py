@@ -100,7 +100,7 @@ def _set_attribute(t: Tracer, target: Any, value: Any, frame: Frame) -> None:
 
 def _is_elsewhere(t: Tracer, x: Arr, frame: Frame) -> bool:
     """Whether something beside the names of an activation refers to an array object."""
-    if x is x.buffer.handle:
+    if x is x.buffer.handle or x.buffer.choice is not None:
         return True
     inside = [y for y in frame.names.values() if y is not x]
     outside = [y for other in t.frames if other is not frame for y in other.names.values()]

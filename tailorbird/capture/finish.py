@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tailorbird.capture.heap import is_choice
 from tailorbird.capture.loops import replace_values
 from tailorbird.capture.prune import BOUNDS, EFFECTS, keep_results, pick, prune, yielded
 from tailorbird.capture.tags import insist
@@ -25,6 +26,7 @@ from tailorbird.capture.values import (
     Poison,
     Scal,
     kind_name,
+    sides,
 )
 from tailorbird.ir.expr import Expr
 from tailorbird.ir.node import (
@@ -100,16 +102,24 @@ class _Results:
         root = x.buffer.root
         if x is root.handle and root.argument is not None:
             return Argument(root.argument)
+        roots = {side.buffer.root for side in sides(x)}
+        if is_choice(x) and any(root.argument is not None for root in roots):
+            self.t.refuse("joined_value", name="what is returned, which is one of two arrays,")
+        for root in roots:
+            self.alone(root)
+        self.buffers |= roots
+        if not x.shape:
+            self.t.refuse("returns_zero_d", name="the result")
+        return self.t.read(x)
+
+    def alone(self, root: Buffer) -> None:
+        """Nobody else has the memory of a result."""
         if root.argument is not None:
             self.t.refuse("returns_view", name=f"a view of {root.argument.name}")
         if root.lent:
             self.t.refuse("lent_array", name="returned")
         if root in self.buffers:
             self.t.refuse("returns_view", name="an array that is returned twice")
-        self.buffers.add(root)
-        if not x.shape:
-            self.t.refuse("returns_zero_d", name="the result")
-        return self.t.read(x)
 
 
 def _finals(t: Tracer) -> dict[Value, Value]:

@@ -23,6 +23,7 @@ from tailorbird.capture.values import (
     LocalFunction,
     Method,
     Partial,
+    sides,
 )
 from tailorbird.ir.expr import Expr, Sym
 from tailorbird.ir.node import Value
@@ -34,9 +35,9 @@ Contents = dict[Buffer, Value]
 
 
 def arrays(x: Any, seen: set[int] | None = None) -> Iterator[Arr]:
-    """The array references inside a value."""
+    """The array references inside a value, with both sides of a choice."""
     if isinstance(x, Arr):
-        yield x
+        yield from sides(x)
     elif isinstance(x, (tuple, list)):
         for item in x:
             yield from arrays(item, seen)
@@ -100,6 +101,16 @@ def is_whole(x: Arr) -> bool:
     return x.view is None and x.buffer.base is None
 
 
+def same_choice(x: Any, y: Any) -> bool:
+    """Whether two references are one choice, seen through one view."""
+    return is_choice(x) and isinstance(y, Arr) and x.buffer is y.buffer and x.view == y.view
+
+
+def is_choice(x: Any) -> bool:
+    """Whether a value is one of two arrays."""
+    return isinstance(x, Arr) and x.buffer.choice is not None
+
+
 def symbols_in(x: Any) -> set[Sym]:
     """The symbols in an expression, a shape or a view, functions not counted."""
     if isinstance(x, Expr):
@@ -116,7 +127,7 @@ def symbols_in(x: Any) -> set[Sym]:
 
 def contents(t: Tracer) -> Contents:
     """What every buffer with memory of its own holds now."""
-    return {b: b.content for b in t.buffers() if b.base is None}
+    return {b: b.content for b in t.buffers() if b.is_own}
 
 
 def restore(t: Tracer, kept: Contents) -> None:
@@ -186,12 +197,12 @@ class Relation:
 
     def relate(self, x: Any, y: Any) -> None:
         """Records the references of one root in both states."""
-        if x is y:
+        if x is y or same_choice(x, y):
             for a in arrays(x):
                 self.add(a.buffer.root, a.buffer.root, is_whole(a))
         elif isinstance(x, Arr) and isinstance(y, Arr):
             (here, path), (there, other) = place(x), place(y)
-            if path == other and x.dtype == y.dtype:
+            if path == other and x.dtype == y.dtype and here.is_own and there.is_own:
                 self.add(here, there, is_whole(x))
             else:
                 self.apart(x, y)

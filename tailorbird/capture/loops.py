@@ -24,7 +24,7 @@ from tailorbird.capture.opening import Mismatch
 from tailorbird.capture.returning import HIDDEN
 from tailorbird.capture.rounds import Rounds
 from tailorbird.capture.tracer import Tracer
-from tailorbird.capture.values import Buffer, Frame
+from tailorbird.capture.values import Arr, Buffer, Frame
 from tailorbird.dataclass import dataclass, field
 from tailorbird.ir.expr import Dim
 from tailorbird.ir.node import Operand, Region, Value, View
@@ -43,6 +43,9 @@ class Info:
     late: dict[str, Late] = field(default_factory=dict)  # names bound first inside, used after
     sizes: dict[Buffer, tuple[Dim | int, ...]] = field(default_factory=dict)  # general shapes
     pairs: dict[tuple[Dim, Dim], int] = field(default_factory=dict)  # sizes that become one
+    ways: dict[str, list[Arr]] = field(default_factory=dict)  # names that are one of several arrays
+    makes: dict[str, Type] = field(default_factory=dict)  # those of them that a round makes anew
+    tagging: bool = False  # whether names may be one of several
     gaps: set[Buffer] = field(default_factory=set)  # buffers that do not stay contiguous
 
 
@@ -141,9 +144,11 @@ def distance(rounds: Rounds) -> Dim:
     return rounds.stop - rounds.start if rounds.step > 0 else rounds.start - rounds.stop
 
 
-def settled(t: Tracer, site: Site, rounds: Rounds | None, period: int = 1) -> str | None:
+def settled(
+    t: Tracer, site: Site, rounds: Rounds | None, period: int = 1, tagging: bool = False
+) -> str | None:
     """None once an attempt closes, else why none does; then everything is as before."""
-    info = Info()
+    info = Info(tagging=tagging)
     learned = t.learned.get(site.statement)
     if learned is not None:
         info.types.update(learned.types)

@@ -34,6 +34,7 @@ from tailorbird.ir.types import WEAK_BOOL, WEAK_INT, Type
 
 if TYPE_CHECKING:
     from tailorbird.capture.loops import Info, Late, Site
+    from tailorbird.capture.tagging import Tagged
 
 
 class Mismatch(Exception):
@@ -53,6 +54,7 @@ class Slot:
     parameter: Value | None = None
     symbol: Any = None
     leaving: Operand = 0
+    types: tuple[Type, ...] = ()  # what a scalar may be at the end of a round
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ class Opening:
         self.general: dict[Buffer, Buffer] = {}
         self.holes: dict[int, Dim] = {}
         self.again = False
+        self.tagged: dict[str, Tagged] = {}
         self.returned: dict[str, Any] = {}  # parts of what `return` gave, by hidden name
         self.regions: list[Region] = []
         self.stop: Operand | None = None
@@ -102,6 +105,8 @@ class Opening:
 
     def plan(self) -> None:
         """Decides what is carried: every buffer, the scalars that are assigned, late names."""
+        from tailorbird.capture.tagging import planned
+
         t, info, names = self.t, self.info, self.frame.names
         for buffer, content in self.before.items():
             buffer.contiguous = buffer.contiguous and buffer not in info.gaps
@@ -121,6 +126,9 @@ class Opening:
                 continue
             elif name in info.poison:
                 names[name] = Poison(f"{name}, which is bound on some paths of a loop only,")
+            elif name in info.ways:
+                self.tagged[name] = planned(self, name, names[name])
+                continue
             elif name in self.site.assigned and has_scalars(names[name]):
                 self.carried[name] = self.with_slots(name, names[name])
             else:
@@ -215,6 +223,9 @@ class Opening:
                 loosen(t, slot.parameter, (*slot.loose, *self.later_types(slot.name)))
         for name, x in self.carried.items():
             self.frame.names[name] = self.head[name] = filled(x, inside)
+        for name, tagged in self.tagged.items():
+            tests = [slot.parameter for slot in tagged.flags if slot.parameter is not None]
+            self.frame.names[name] = self.head[name] = tagged.reference(self, tests)
         self.follow_bases()
 
     def later_types(self, name: str) -> tuple[Type, ...]:

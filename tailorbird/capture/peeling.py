@@ -35,9 +35,9 @@ MOST_PEELED = 3
 def attempts(t: Tracer, site: Site, rounds: Rounds | None) -> str | None:
     """Captures the loop by the first attempt that closes."""
     reason = _rearranged(t, site, rounds)
-    if reason is None or _lent(t, site, rounds):
+    if reason is None or (t.lends and _lent(t, site, rounds)):
         return None
-    return reason
+    return settled(t, site, rounds, tagging=True) and reason
 
 
 def _rearranged(t: Tracer, site: Site, rounds: Rounds | None) -> str | None:
@@ -79,7 +79,12 @@ def _lent(t: Tracer, site: Site, rounds: Rounds | None) -> bool:
             names[name].buffer.lent = True
     if not kept:
         return False
-    closes = settled(t, site, rounds) is None
+    try:
+        closes = settled(t, site, rounds) is None
+    except Refused as refused:
+        if refused.why.code != "lent_array":
+            raise
+        closes = False
     if closes and all(buffer.content is content for buffer, content in kept):
         return True
     before.abandon()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tailorbird.capture.build import filled, shape_from
+from tailorbird.capture.either import each
 from tailorbird.capture.elementwise import elementwise
 from tailorbird.capture.registry import attribute, handles
 from tailorbird.capture.tracer import Tracer
@@ -94,6 +95,8 @@ def _part(t: Tracer, name: str, x: Any) -> Any:
     value = t.inferred(name, [t.operand(x)], {})
     if not isinstance(x, Arr):
         return Scal(value)
+    if x.buffer.choice is not None:
+        return each(t, x, lambda side: _part(t, name, side))
     part = t.array(value)
     part.buffer.base = x
     part.buffer.seen = t.read(x)

@@ -57,7 +57,21 @@ def capture(function: Any, args: Mapping[str, Any]) -> Captured:
     if not isinstance(function, FunctionType):
         raise Refused(why("no_source", name=getattr(function, "__name__", str(function))))
     text = read_function(function)
-    t = Tracer(function.__name__)
+    try:
+        return _attempt(function, text, args, lends=True)
+    except Refused as refused:
+        if refused.why.code != "lent_array":
+            raise
+    return _attempt(function, text, args, lends=False)
+
+
+def _attempt(
+    function: FunctionType, text: FunctionText, args: Mapping[str, Any], lends: bool
+) -> Captured:
+    """One reading of the function: again without `lends`, where something tells arrays of the
+    caller's from the copies that loops may have of them.
+    """
+    t = Tracer(function.__name__, lends)
     t.file = text.file
     t.line = text.tree.lineno
     try:

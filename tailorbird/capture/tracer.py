@@ -23,7 +23,16 @@ import numpy as np
 from tailorbird.capture.assume import Assumptions
 from tailorbird.capture.registry import EXPRESSIONS
 from tailorbird.capture.source import Source
-from tailorbird.capture.values import Arr, Buffer, Frame, Scal, counts, is_static, kind_name
+from tailorbird.capture.values import (
+    Arr,
+    Buffer,
+    Frame,
+    Scal,
+    counts,
+    exact,
+    is_static,
+    kind_name,
+)
 from tailorbird.errors import Refused
 from tailorbird.ir.expr import Dim, Expr, Sym, divide_exactly, symbol
 from tailorbird.ir.node import Node, Operand, Region, Value, View, operand_key, type_of
@@ -44,8 +53,9 @@ Shape = tuple[Dim, ...]
 class Tracer:
     """One capture under way."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, lends: bool = True) -> None:
         self.name = name
+        self.lends = lends  # whether loops may have copies of arrays that others see
         self.assume = Assumptions()
         self.region = Region()
         self.parameters: list[Value] = []
@@ -251,6 +261,10 @@ class Tracer:
 
     def read(self, x: Arr) -> Value:
         """The content that a reference shows now."""
+        if x.buffer.choice is not None:
+            from tailorbird.capture.either import read
+
+            return read(self, x)
         content = self.content(x.buffer)
         if x.view is None:
             return content
@@ -297,13 +311,18 @@ class Tracer:
 
     def view(self, x: Arr, view: View) -> Arr:
         """A new reference to a part of what x shows."""
-        return Arr(x.buffer, view if x.view is None else x.view.then(view))
+        return x.through(view)
 
     # writing
 
     def write(self, x: Arr, value: Operand) -> None:
         """Makes x show value, whose type must be x's own or a scalar of its dtype."""
         buffer = x.buffer
+        if buffer.choice is not None:
+            from tailorbird.capture.either import write
+
+            write(self, x, value)
+            return
         if not buffer.root.writeable:
             self.raises("ValueError: assignment destination is read-only")
         if buffer.root.lent:
@@ -481,16 +500,3 @@ class Tracer:
         if y == 0 or x % y:
             self.raises(f"ValueError: cannot reshape {x} elements into parts of {y}")
         return self.assume.quotient(total, part)
-
-
-def exact(value: Operand) -> Dim | None:
-    """The exact integer that a scalar was made from, when it was."""
-    if isinstance(value, (int, Expr)) and not isinstance(value, bool):
-        return value
-    if isinstance(value, np.integer):
-        return int(value)
-    if not isinstance(value, Value) or value.node is None or value.node.op != "cast":
-        return None
-    inner = value.node.inputs[0]
-    from_integer = isinstance(inner, (int, Expr, np.integer))
-    return exact(inner) if from_integer and value.type.dtype == np.int64 else None

@@ -11,7 +11,7 @@ Python array object: `a is b` between arrays is `is` between their `Arr`s.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from tailorbird.capture.source import FunctionText, Source
 from tailorbird.dataclass import dataclass, field
 from tailorbird.ir.expr import Dim, Expr
-from tailorbird.ir.node import Value, View
+from tailorbird.ir.node import Operand, Value, View
 from tailorbird.ir.types import Type
 
 
@@ -30,12 +30,13 @@ class Buffer:
     `argument` is the graph parameter whose memory this is, `handle` the very argument object.
     `contiguous` says that the memory is known to be in C order. A buffer with a `base` is the
     base reshaped: it shares memory with the base if `shares`, and if not `shares` nobody knows;
-    `seen` is the content of the base that `content` was made from.
+    `seen` is the content of the base that `content` was made from. A buffer with a `choice` has no
+    memory and no content: it stands for one of two arrays (`either.py`).
     """
 
     __slots__ = (
-        "__weakref__", "argument", "base", "content", "contiguous", "handle", "lent", "seen",
-        "shares", "type", "writeable",
+        "__weakref__", "argument", "base", "choice", "content", "contiguous", "handle", "lent",
+        "seen", "shares", "type", "writeable",
     )  # fmt: skip
 
     def __init__(self, content: Value, argument: Value | None = None) -> None:
@@ -45,6 +46,7 @@ class Buffer:
         self.handle: Arr | None = None
         self.base: Arr | None = None
         self.seen: Any = None
+        self.choice: Choice | None = None
         self.shares = False
         self.contiguous = False
         self.lent = False
@@ -57,6 +59,11 @@ class Buffer:
         while buffer.base is not None:
             buffer = buffer.base.buffer
         return buffer
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this has memory of its own."""
+        return self.base is None and self.choice is None
 
 
 class Arr:
@@ -76,6 +83,31 @@ class Arr:
     @property
     def ndim(self) -> int:
         return len(self.shape)
+
+    def through(self, view: View | None) -> Arr:
+        """A reference to a part of what this shows; to all of it, this one."""
+        if view is None:
+            return self
+        return Arr(self.buffer, view if self.view is None else self.view.then(view))
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """One of two arrays of one type: the first where the test holds."""
+
+    test: Value
+    first: Arr
+    second: Arr
+
+
+def sides(x: Arr) -> Iterator[Arr]:
+    """The references to memory that x may be: itself, or those on both sides of a choice."""
+    choice = x.buffer.choice
+    if choice is None:
+        yield x
+    else:
+        yield from sides(choice.first.through(x.view))
+        yield from sides(choice.second.through(x.view))
 
 
 class Scal:
@@ -250,3 +282,16 @@ _KINDS: dict[type, str] = {
 def counts(value: Value) -> bool:
     """Whether a value is the result of an op that gives no negative numbers."""
     return value.node is not None and value.node.op in ("argmin", "argmax", "count_nonzero")
+
+
+def exact(value: Operand) -> Dim | None:
+    """The exact integer that a scalar was made from, when it was."""
+    if isinstance(value, (int, Expr)) and not isinstance(value, bool):
+        return value
+    if isinstance(value, np.integer):
+        return int(value)
+    if not isinstance(value, Value) or value.node is None or value.node.op != "cast":
+        return None
+    inner = value.node.inputs[0]
+    from_integer = isinstance(inner, (int, Expr, np.integer))
+    return exact(inner) if from_integer and value.type.dtype == np.int64 else None

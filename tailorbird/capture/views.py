@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from tailorbird.capture.either import each
 from tailorbird.capture.meeting import meet
 from tailorbird.capture.tracer import Shape, Tracer
-from tailorbird.capture.values import Arr, Scal
+from tailorbird.capture.values import Arr, Scal, sides
 from tailorbird.ir.expr import Dim, Expr, apply, product
 from tailorbird.ir.node import View
 
@@ -276,13 +277,14 @@ def reshape(t: Tracer, x: Arr, wanted: Any) -> Arr:
     moved = _units_moved(t, x, shape)
     if moved is not None:
         return moved
-    return maybe_copied(t, x, shape)
+    return each(t, x, lambda side: maybe_copied(t, side, shape))
 
 
 def reshaped_in_place(t: Tracer, x: Arr, wanted: Any) -> Arr | None:
     """What an array object shows once its shape was assigned; None where NumPy might refuse it."""
     made = reshape(t, x, wanted)
-    return None if made.buffer.base is not None and not made.buffer.shares else made
+    loose = made.buffer.choice is not None or (made.buffer.base and not made.buffer.shares)
+    return None if loose else made
 
 
 def maybe_copied(t: Tracer, x: Arr, shape: Shape) -> Arr:
@@ -362,6 +364,8 @@ def _in_c_order(x: Any) -> bool:
     """Whether no later axis of x is known to have the wider strides; gaps do not matter."""
     if not isinstance(x, Arr) or x.ndim < 2:
         return True
+    if x.buffer.choice is not None:
+        return all(map(_in_c_order, sides(x)))
     if not x.buffer.contiguous or x.view is None:
         return x.buffer.contiguous
     used = [(step, axis) for _, step, axis in x.view.dims if axis is not None]
@@ -371,6 +375,8 @@ def _in_c_order(x: Any) -> bool:
 
 def is_contiguous(t: Tracer, x: Arr) -> bool:
     """Whether x is known to lie in C order without gaps: a leading part of a contiguous buffer."""
+    if x.buffer.choice is not None:
+        return all(is_contiguous(t, side) for side in sides(x))
     if not x.buffer.contiguous:
         return False
     if x.view is None:
