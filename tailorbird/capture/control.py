@@ -199,7 +199,7 @@ class _Block:
         try:
             return self.captured(Site(s, self.frame, rounds), todo)
         except Refused as refused:
-            if not self.worth_writing_out(refused):
+            if not self.worth_writing_out(refused, s):
                 raise
             before.abandon()
             todo[:] = rest
@@ -208,8 +208,12 @@ class _Block:
             except Refused:
                 raise refused from None
 
-    def worth_writing_out(self, refused: Refused) -> bool:
-        """Every loop around a refusal doubles how often it is met; it may be met so often only."""
+    def worth_writing_out(self, refused: Refused, s: ast.For) -> bool:
+        """Every loop around a refusal doubles how often it is met; it may be met so often only. And
+        every round that may leave doubles what is still to be done.
+        """
+        if leaves_early(s.body):
+            return False
         known = self.t.refused
         known[refused.why] = known.get(refused.why, 0) + 1
         return refused.why.code not in NEVER_RETRIED and known[refused.why] <= MOST_REFUSALS

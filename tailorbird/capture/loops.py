@@ -44,7 +44,7 @@ class Info:
     sizes: dict[Buffer, tuple[Dim | int, ...]] = field(default_factory=dict)  # general shapes
     pairs: dict[tuple[Dim, Dim], int] = field(default_factory=dict)  # sizes that become one
     ways: dict[str, list[Arr]] = field(default_factory=dict)  # names that are one of several arrays
-    makes: dict[str, Type] = field(default_factory=dict)  # those of them that a round makes anew
+    makes: set[str] = field(default_factory=set)  # those of them that a round makes anew
     tagging: bool = False  # whether names may be one of several
     gaps: set[Buffer] = field(default_factory=set)  # buffers that do not stay contiguous
 
@@ -148,7 +148,11 @@ def settled(
     t: Tracer, site: Site, rounds: Rounds | None, period: int = 1, tagging: bool = False
 ) -> str | None:
     """None once an attempt closes, else why none does; then everything is as before."""
+    from tailorbird.capture.tagging import recalled
+
     info = Info(tagging=tagging)
+    if tagging:
+        recalled(t, site, info)
     learned = t.learned.get(site.statement)
     if learned is not None:
         info.types.update(learned.types)
@@ -160,6 +164,8 @@ def settled(
         try:
             if Closing(t, site, rounds, period, info).closes():
                 t.learned[site.statement] = info
+                if tagging:
+                    t.tagged[site.statement] = list(info.ways), info.makes
                 return None
         except Mismatch as mismatch:
             reason = str(mismatch)

@@ -177,7 +177,8 @@ class Opening:
     def late(self, name: str, late: Late, born: dict[Buffer, Buffer]) -> Any:
         """A name that the loop binds first: nothing looks at what it enters with."""
         if late.buffer is None:
-            self.slots.append(Slot(late.type, blank(late.type), name=name))
+            kind = self.info.types.get(name, late.type)
+            self.slots.append(Slot(kind, blank(kind), name=name))
             self.carried[name] = self.slots[-1]
             return self.slots[-1]
         if late.buffer not in born:

@@ -33,7 +33,13 @@ MOST_PEELED = 3
 
 
 def attempts(t: Tracer, site: Site, rounds: Rounds | None) -> str | None:
-    """Captures the loop by the first attempt that closes."""
+    """Captures the loop by the first attempt that closes; where names had to be tagged when it was
+    captured before, for another attempt at a loop around it, that comes second.
+    """
+    if site.statement in t.tagged:
+        reason = settled(t, site, rounds)
+        if reason is None or settled(t, site, rounds, tagging=True) is None:
+            return None
     reason = _rearranged(t, site, rounds)
     if reason is None or (t.lends and _lent(t, site, rounds)):
         return None

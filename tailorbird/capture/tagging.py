@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from tailorbird.capture.branches import equal_in_this_call
 from tailorbird.capture.either import MOST_SIDES, distinct, is_side, picked, tree
 from tailorbird.capture.heap import Relation, arrays, is_older, place
 from tailorbird.capture.opening import Mismatch, Opening, Slot
@@ -24,6 +25,8 @@ from tailorbird.ir.types import WEAK_BOOL, Type
 
 if TYPE_CHECKING:
     from tailorbird.capture.closing import Closing
+    from tailorbird.capture.loops import Info, Site
+    from tailorbird.capture.tracer import Tracer
 
 
 @dataclass
@@ -48,13 +51,15 @@ def planned(opening: Opening, name: str, entry: Any) -> Tagged:
     """The slots of a name that was found to be one of several arrays."""
     t, info = opening.t, opening.info
     ways, made = list(info.ways[name]), None
-    kind = info.makes.get(name)
-    if kind is not None:
+    if name in info.makes:
+        kind = Type(entry.dtype, t.shape_of(entry))
         empty = t.emit("empty", [], {"shape": kind.shape, "dtype": kind.dtype}, kind)
         made = Slot(kind, empty, t.buffer(empty))
         assert made.buffer is not None
         ways.append(Arr(made.buffer))
         opening.slots.append(made)
+    for way in ways[1:]:
+        _alike(opening, name, ways[0], way)
     flags = []
     for k, way in enumerate(ways[:-1]):
         entering = is_side(t, entry, way)
@@ -76,7 +81,7 @@ def leaves(closing: Closing, relation: Relation, name: str, now: Any) -> None:
 
 def learnt(closing: Closing, name: str, now: Arr, tagged: Tagged | None) -> set[Buffer]:
     """What the round made for a name; notes what else it may be beside its known ways."""
-    info, t = closing.info, closing.t
+    info = closing.info
     known = [place(way) for way in (tagged.ways if tagged else info.ways[name])]
     made: set[Buffer] = set()
     for side in distinct(now):
@@ -91,14 +96,10 @@ def learnt(closing: Closing, name: str, now: Arr, tagged: Tagged | None) -> set[
             continue
         if side.buffer is not root or side.view is not None or root in closing.heads():
             raise Mismatch(f"{name}, which may be a part of an array that a round makes,")
-        kind = Type(root.type.dtype, t.shape_of(root.type))
-        if tagged is None or tagged.made is None:
-            if closing.shows_inside(kind.shape):
-                raise Mismatch(f"{name}, which may be an array of a size that a round knows,")
-            info.makes[name] = kind
+        _alike(closing, name, side, closing.entry[name])
+        if name not in info.makes:
+            info.makes.add(name)
             closing.again = True
-        elif kind != tagged.made.type:
-            raise Mismatch(f"{name}, which may be arrays of several sizes,")
         made.add(root)
     return made
 
@@ -123,9 +124,22 @@ def propose(closing: Closing, relation: Relation, bad: set[Buffer]) -> None:
         closing.again = True
 
 
-def _alike(closing: Closing, name: str, x: Arr, y: Arr) -> None:
+def recalled(t: Tracer, site: Site, info: Info) -> None:
+    """Proposes the names that were tagged when the loop was last captured."""
+    names, makes = t.tagged.get(site.statement, ((), ()))
+    for name in names:
+        entry = site.frame.names.get(name)
+        if isinstance(entry, Arr):
+            info.ways[name] = distinct(entry)
+            info.makes |= {name} & set(makes)
+
+
+def _alike(opening: Opening, name: str, x: Arr, y: Arr) -> None:
     """All that a name may be has one dtype and one shape."""
-    if x.dtype != y.dtype or closing.t.shape_of(x) != closing.t.shape_of(y):
+    t = opening.t
+    alike = x.dtype == y.dtype and x.ndim == y.ndim
+    sizes = zip(t.shape_of(x), t.shape_of(y)) if alike else ()
+    if not alike or not all(d == e or equal_in_this_call(t, d, e) for d, e in sizes):
         raise Mismatch(f"{name}, which is one of two arrays of different types or shapes,")
 
 

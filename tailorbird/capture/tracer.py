@@ -42,7 +42,7 @@ from tailorbird.ir.types import SUPPORTED, Type
 from tailorbird.reasons import Why, why
 
 MOST_NODES = 4000
-MOST_STEPS = 40_000
+MOST_STEPS = 20_000
 MOST_BODIES = 150
 LONGEST_UNROLLED = 16
 RESERVED = frozenset(("min", "max", "mod", "pow", "floordiv", "ints", "given", "return", "final"))
@@ -84,6 +84,7 @@ class Tracer:
         self.frozen: list[Any] = []
         self.bodies = 0
         self.learned: dict[ast.AST, Any] = {}
+        self.tagged: dict[ast.AST, Any] = {}  # by loop: names that were one of several arrays
         self.refused: dict[Why, int] = {}  # how often a loop was, and why
         self._buffers: list[ref[Buffer]] = []
         self._names: set[str] = set()
