@@ -32,6 +32,7 @@ from tailorbird.capture.values import (
     exact,
     is_static,
     kind_name,
+    writes_once,
 )
 from tailorbird.errors import Refused
 from tailorbird.ir.expr import Dim, Expr, Sym, divide_exactly, symbol
@@ -328,7 +329,7 @@ class Tracer:
             self.raises("ValueError: assignment destination is read-only")
         if buffer.root.lent:
             self.refuse("lent_array", name="written")
-        if x.view is not None and not self._writes_once(x.view):
+        if x.view is not None and not writes_once(x.view):
             self.raises("ValueError: assignment destination is read-only")
         content = self._written(x, value)
         buffer.content = content
@@ -337,12 +338,6 @@ class Tracer:
                 self.refuse("reshape_alias", name="a reshaped array")
             self.write(buffer.base, self.reshaped(content, buffer.base.shape))
             buffer.seen = self.read(buffer.base)
-
-    def _writes_once(self, view: View) -> bool:
-        """Whether no element of the base is shown twice: broadcasts and diagonals are read-only."""
-        used = [axis for _, _, axis in view.dims if axis is not None]
-        missing = (k for k in range(len(view.shape)) if k not in used)
-        return len(set(used)) == len(used) and all(view.shape[k] == 1 for k in missing)
 
     def _written(self, x: Arr, value: Operand) -> Value:
         buffer = x.buffer

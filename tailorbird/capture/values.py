@@ -295,3 +295,10 @@ def exact(value: Operand) -> Dim | None:
     inner = value.node.inputs[0]
     from_integer = isinstance(inner, (int, Expr, np.integer))
     return exact(inner) if from_integer and value.type.dtype == np.int64 else None
+
+
+def writes_once(view: View) -> bool:
+    """Whether no element of the base is shown twice: broadcasts and diagonals are read-only."""
+    used = [axis for _, _, axis in view.dims if axis is not None]
+    missing = (k for k in range(len(view.shape)) if k not in used)
+    return len(set(used)) == len(used) and all(view.shape[k] == 1 for k in missing)
