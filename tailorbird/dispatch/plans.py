@@ -32,7 +32,7 @@ from tailorbird import events, knobs
 from tailorbird.assemble import blas, build, objects, symbols
 from tailorbird.assemble.target import fingerprint, host, own_state
 from tailorbird.capture.captured import Captured
-from tailorbird.capture.source import is_library
+from tailorbird.capture.source import is_text
 from tailorbird.dispatch import packing
 from tailorbird.dispatch.built import PASSING
 from tailorbird.dispatch.leaf import ARRAY, INTEGER, SCALAR, WEAK, Leaf
@@ -167,7 +167,7 @@ def _sameness(statics: Iterable[Any]) -> list[int]:
 
 
 def _part(module: str, name: str) -> Any:
-    if not is_library(module):
+    if not is_text(module):
         raise ValueError(f"{module} is no library")
     return getattr(importlib.import_module(module), name)
 
