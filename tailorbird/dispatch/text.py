@@ -17,6 +17,7 @@ class Text(Integers):
         self.count = 0
         self.sizes: dict[Dim, str] = {}
         self.symbols: dict[Sym, str] = {}
+        self.exacts: dict[tuple[str, str, str, bool], str] = {}  # powers share their beginnings
         self.pending: list[tuple[Dim, str]] = []  # to compare once their symbols are known
         self.missed = "miss"
 
@@ -85,6 +86,12 @@ class Text(Integers):
             checked = any(sym.kind in ("int", "op", "value") for sym in dim.symbols())
             self.sizes[dim] = self.polynomial(dim, checked)
         return self.sizes[dim]
+
+    def exact(self, op: str, a: str, b: str, checked: bool) -> str:
+        key = (op, a, b, checked)
+        if key not in self.exacts:
+            self.exacts[key] = super().exact(*key)
+        return self.exacts[key]
 
     def value_of(self, sym: Sym) -> str:
         assert sym in self.symbols, f"{sym} has no value yet"
