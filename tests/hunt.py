@@ -326,7 +326,7 @@ def hunt(seed: int, first: int, programs: int, minutes: float) -> tuple[int, Cou
     end = time.monotonic() + 60 * minutes
     tally: Counter = Counter()
     failures: list[Any] = []
-    index = first
+    index, seen = first, 0
     while index < first + programs and time.monotonic() < end:
         count = min(250, first + programs - index)
         command = [sys.executable, "-m", "tests.hunt", "--work", f"{seed},{index},{count}"]
@@ -342,6 +342,9 @@ def hunt(seed: int, first: int, programs: int, minutes: float) -> tuple[int, Cou
             index = lines[-1]["at"] + 1 if lines and "at" in lines[-1] else index
             text = f"crash: {child.returncode} {child.stderr[-1500:]}"
             failures.append((index - 1, text))
+        for number, failure in failures[seen:]:
+            print(f"== {seed}/{number} {failure}", flush=True)
+        seen = len(failures)
     return index - first, tally, failures
 
 
@@ -402,14 +405,12 @@ def main() -> None:
 
 
 def show_failures(seed: int, failures: list[Any], most: int) -> None:
-    """Every failure in a line, the first ones shrunk."""
-    for number, (index, failure) in enumerate(failures):
-        print(f"== {seed}/{index} {failure}")
-        if number >= most:
-            continue
+    """The first failures, shrunk."""
+    for index, failure in failures[:most]:
         program, calls = draw(seed, index)
         failure = failure or in_child(lambda p=program, c=calls: check(p, c).failure)
         if failure:
+            print(f"-- {seed}/{index}")
             print(minimal(program, calls, failure))
 
 
