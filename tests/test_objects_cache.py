@@ -171,6 +171,23 @@ def test_reading_trouble_is_a_miss(cache, monkeypatch):
     assert refusals()
 
 
+def test_a_pipe_in_place_of_a_file_does_not_hang(cache):
+    cache.put("key", ENTRY)
+    for path in (cache.path("key"), cache.directory / objects.SECRET_NAME):
+        path.unlink()
+        os.mkfifo(path)
+    assert cache.get("key") is None
+    again = ObjectCache(cache.directory)
+    assert again.usable and again.put("key", ENTRY) and again.get("key") == ENTRY
+
+
+def test_a_file_larger_than_the_cache_is_not_read(cache):
+    cache.put("key", ENTRY)
+    os.truncate(cache.path("key"), 1 << 40)
+    assert cache.get("key") is None
+    assert not cache.path("key").exists()
+
+
 def test_the_longest_unused_go_first(tmp_path):
     cache = ObjectCache(tmp_path / "cache", limit=10_000)
     for k in range(8):
@@ -214,10 +231,10 @@ def test_processes_that_start_together_agree_on_the_secret(tmp_path):
 def test_a_secret_that_another_process_makes_meanwhile_is_kept(tmp_path, monkeypatch):
     path, other = tmp_path / "secret", os.urandom(objects.SECRET_BYTES)
 
-    def too_early(self):
+    def too_early(path, most):
         monkeypatch.undo()
         objects._write(path, other)
         raise FileNotFoundError
 
-    monkeypatch.setattr(Path, "read_bytes", too_early)
+    monkeypatch.setattr(objects, "_read", too_early)
     assert objects._read_secret(path) == other

@@ -78,7 +78,7 @@ class ObjectCache:
             return None
         path = self.path(key)
         try:
-            data = path.read_bytes()
+            data = _read(path, self.limit)
             entry = _unpack(data, self._secret, _digest(key))
         except FileNotFoundError:
             return None
@@ -191,7 +191,7 @@ def _pack(entry: Entry, secret: bytes, digest: bytes) -> bytes:
 
 def _unpack(data: bytes, secret: bytes, digest: bytes) -> Entry:
     if len(data) < HEADER.size + DIGEST_BYTES:
-        raise CorruptObject("the file is cut short")
+        raise CorruptObject("the file is cut short, or is no plain file")
     magic, version, meta_bytes, obj_bytes = HEADER.unpack_from(data)
     if magic != MAGIC:
         raise CorruptObject("the file is not a compiled object")
@@ -210,6 +210,15 @@ def _seal(body: bytes, secret: bytes, digest: bytes) -> bytes:
     return hmac.digest(secret, digest + body, "sha256")
 
 
+def _read(path: Path, most: int) -> bytes:
+    """What is in a file; nothing where it is larger than `most`, or could keep its reader waiting,
+    as a pipe does.
+    """
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        status = os.fstat(file.fileno())
+        return file.read() if stat.S_ISREG(status.st_mode) and status.st_size <= most else b""
+
+
 def _write(path: Path, data: bytes) -> None:
     temporary = path.with_name(f".{os.urandom(8).hex()}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
@@ -225,7 +234,7 @@ def _write(path: Path, data: bytes) -> None:
 def _read_secret(path: Path) -> bytes:
     """The secret of this directory, made on first use; of two makers the first to link wins."""
     with contextlib.suppress(FileNotFoundError):
-        secret = path.read_bytes()
+        secret = _read(path, SECRET_BYTES)
         if len(secret) == SECRET_BYTES and not path.stat().st_mode & 0o077:
             return secret
         _remove(path)  # only what was read: by now there may be one of another maker
@@ -237,7 +246,10 @@ def _read_secret(path: Path) -> bytes:
         pass
     finally:
         _remove(temporary)
-    return path.read_bytes()
+    secret = _read(path, SECRET_BYTES)
+    if len(secret) != SECRET_BYTES:
+        raise OSError(f"there is no secret in {path}")
+    return secret
 
 
 def _remove(path: Path) -> None:
