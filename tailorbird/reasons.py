@@ -68,6 +68,10 @@ REASONS: Mapping[str, tuple[str, str]] = {
         "{name} runs as plain Python between compiled pieces",
         "nothing to do, unless it can move out of the function so that the rest is one piece",
     ),
+    "library_routine": (
+        "{name} is a routine of the library that native code has Python call, here in each turn",
+        "nothing to do",
+    ),
     "data_dependent_branch": (
         "the branch on {name} depends on array data or on a Python float",
         "use np.where, or test before the call and pass an int, a bool or a text",
@@ -85,7 +89,7 @@ REASONS: Mapping[str, tuple[str, str]] = {
         "give each name one array before the loop and write into it, or make a new one each round",
     ),
     "call_in_loop": (
-        "{name} is called as plain Python, which is not possible in a loop or under a branch",
+        "{name} gives what is not known before it is called, as a loop or a branch needs it",
         "call it outside, or write it with NumPy functions that are compiled",
     ),
     "data_dependent_loop": (

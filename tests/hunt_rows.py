@@ -432,6 +432,22 @@ LANGUAGE = [
         "exact", 1, "{t} = {v} * 1\nfor j in range({v}.shape[0] - 1):\n    {t}[j + 1] -= {t}[j]"
     ),
     *_rows("exact", 1, "{t} = 0.0\nfor j in range({v}.shape[0]):\n    {t} += {v}[j]"),
+    *_rows(
+        "move",
+        1,
+        "{t} = {a} * 1\nfor j in range(len({t})):\n    {t}[j] = np.sort({t}[j], axis=None)[0]",
+        "{t} = 0\nfor j in range({c}):\n    {t} = {t} + len(np.unique({a} * j))",
+        "{t} = {v} * 1\nif len({t}) and {t}[0] > {s}:\n    {t}[:] = np.sort({t})",
+        "{t} = np.zeros({r}.shape)\nfor j in range({c}):\n    {t} = {t} + np.median({r} + j)",
+        "{t} = {v} * 0\nfor j in range(len({v})):\n    {t}[j] = np.lexsort(({v}[j:],))[0]",
+    ),
+    *_rows(
+        "sum",
+        1,
+        "{t} = {m} * 0.0\nfor j in range({c}):\n    {t} = {t} + np.fft.fft({m} + j).real",
+        "{t} = 0.0\nfor j in range({c}):\n    {t} = {t} + np.linalg.svd({m} + j)[1]",
+        "{t} = {f} * 0\nfor j in range({c}):\n    {t} += np.percentile({f}, j * 20)",
+    ),
     *_rows("exact", 1, "{t} = {a} * 0\nfor j in range({c} - 4, len({a})):\n    {t} = {t} + {a}[j]"),
     *_rows("exact", 1, "{t} = {r} * 1\nif {t}.max() > {s}:\n    {t} = {t} - {x}"),
     *_rows("exact", 1, "{t} = {r} * 1\nif ({t} > {s}).any():\n    {t}[0] = {s2}"),

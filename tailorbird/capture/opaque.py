@@ -22,6 +22,7 @@ from tailorbird.capture.opaque_shapes import kept_shape
 from tailorbird.capture.reading import read_through
 from tailorbird.capture.source import is_library
 from tailorbird.capture.tracer import Shape, Tracer
+from tailorbird.capture.trial import results_of
 from tailorbird.capture.values import Arr, Scal, is_static, kind_name
 from tailorbird.errors import GuardMissed
 from tailorbird.ir.expr import Expr
@@ -41,8 +42,8 @@ REFUSED_NAMES = """
     errstate set_printoptions printoptions geterr getbufsize DataSource get_include
     apply_along_axis apply_over_axes vectorize frompyfunc fromfunction piecewise fromiter
     nditer nested_iters generic_filter generic_filter1d geometric_transform
-    eig eigvals roots sqrtm logm fractional_matrix_power real_if_close poly1d poly polyfit
-    lstsq select choose
+    eig eigvals roots sqrtm logm fractional_matrix_power real_if_close poly1d poly
+    select choose
     asfortranarray require frombuffer sliding_window_view as_strided matrix asmatrix bmat
     may_share_memory shares_memory byte_bounds rec
 """  # they write, reach outside, call back, choose a type by value, or share memory
@@ -66,8 +67,7 @@ def call_library(t: Tracer, function: Any, args: tuple[Any, ...], keywords: dict
     if read is not None:
         return read[0]
     path = path_of(function)
-    if t.region.parent is not None:
-        t.refuse("call_in_loop", name=_shown(function, getattr(function, "__name__", "a function")))
+    inside = t.region.parent is not None
     name = getattr(function, "__name__", type(function).__name__)
     if path is None or name in REFUSED or "out" in keywords:
         t.refuse("unsupported_call", name=_shown(function, name))
@@ -76,11 +76,21 @@ def call_library(t: Tracer, function: Any, args: tuple[Any, ...], keywords: dict
         tuple(_frozen(t, a, operands) for a in args),
         tuple((key, _frozen(t, a, operands)) for key, a in sorted(keywords.items())),
     )
+    if inside:
+        learnt = results_of(t, function, template, operands)
+        if learnt is None:
+            t.refuse("call_in_loop", name=_shown(function, name))
+        t.reasons.append(
+            why("library_routine", file=t.file, line=t.line, name=_shown(function, name))
+        )
+        return _recorded(t, path, template, operands, *learnt)
     live = live_values(t, operands)
     result = _called(t, function, template, live)
     t.reasons.append(why("opaque_call", file=t.file, line=t.line, name=_shown(function, name)))
     shape = kept_shape(t, function, template, operands)
-    return _recorded(t, path, template, operands, live, result, shape)
+    found = list(result) if isinstance(result, (tuple, list)) else [result]
+    types = [_type(t, name, x, live, shape) for x in found]
+    return _recorded(t, path, template, operands, result, types)
 
 
 def _shown(function: Any, name: str) -> str:
@@ -153,14 +163,11 @@ def _recorded(
     path: str,
     template: Any,
     operands: list[Operand],
-    live: list[Any],
     result: Any,
-    shape: Shape | None,
+    types: list[Type],
 ) -> Any:
     many = isinstance(result, (tuple, list))
     found = list(result) if many else [result]
-    name = path.partition(":")[2]
-    types = [_type(t, name, x, live, shape) for x in found]
     attrs: dict[str, Any] = {"function": path, "template": template}
     if many:
         attrs["many"] = True

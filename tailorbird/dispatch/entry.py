@@ -17,6 +17,7 @@ from typing import Any
 
 from tailorbird.dispatch import abi, guards, runners
 from tailorbird.dispatch.boxing import Boxing, Context
+from tailorbird.dispatch.calling import Caller
 from tailorbird.dispatch.factors import Factorer
 from tailorbird.dispatch.guards import put
 from tailorbird.dispatch.leaf import ASK, COUNTDOWN, HITS, INTEGER, LOST, Leaf
@@ -110,10 +111,12 @@ class EntryEmitter(Boxing):
         elif isinstance(step, Control):
             ControlEmitter(self.module, self.frame, step, self.emit_library).emit()
 
-    def emit_library(self, step: Gemm | Factor, name: str) -> list[Hashable]:
+    def emit_library(self, step: Gemm | Factor | PythonCall, name: str) -> list[Hashable]:
         """The function of a product or of a routine; the slots of the frame that it reads."""
         asked = Asked(self.frame)
-        if isinstance(step, Gemm):
+        if isinstance(step, PythonCall):
+            Caller(self.module, asked, step, self.context).emit(name)
+        elif isinstance(step, Gemm):
             Multiplier(self.module, asked, step, self.choice).emit(name)
         else:
             Factorer(self.module, asked, step).emit(name)
@@ -360,6 +363,7 @@ class EntryEmitter(Boxing):
         t = self.t
         state = t.reg(f"getelementptr i64, ptr %f, i64 {self.frame.slot('gil')}")
         t.do(f"store ptr null, ptr {state}")
+        put(t, self.frame, "ptr", "%ctx", "ctx")
         status = t.reg(f"call i32 @{step.name}(ptr %f)")
         held = t.reg(f"load ptr, ptr {state}")
         back, on = t.fresh("back"), t.fresh("on")

@@ -33,6 +33,7 @@ from tailorbird.lower.steps import (
     Gemm,
     Loop,
     ProgramStep,
+    PythonCall,
     While,
     inner_steps,
 )
@@ -63,7 +64,7 @@ stop:
 }
 """
 
-LibraryEmitter = Callable[[Gemm | Factor, str], list[Hashable]]
+LibraryEmitter = Callable[[Gemm | Factor | PythonCall, str], list[Hashable]]
 
 
 class _LocalFrame(Frame):
@@ -141,6 +142,9 @@ class ControlEmitter(Integers):
             for s in inner_steps(step.steps)
             if isinstance(s, Loop | Bind)
         }
+        for s in inner_steps(step.steps):
+            if isinstance(s, PythonCall):
+                self.inner.update(s.binds)
         self.cells: dict[str, str] = {}
         self.symbols: dict[Sym, str] = {}
         self.libraries = 0
@@ -214,6 +218,8 @@ class ControlEmitter(Integers):
             self.require(self.flag(step.buffer))
         elif isinstance(step, Bind):
             self.bind(step)
+        elif isinstance(step, PythonCall):
+            self.call_python(step)
         else:
             assert isinstance(step, Gemm | Factor)
             self.call_library(step)
@@ -261,14 +267,28 @@ class ControlEmitter(Integers):
             self.symbols = dict(known)
 
     def call_library(self, step: Gemm | Factor) -> None:
-        """A matrix product by BLAS or a routine of LAPACK: it finds its sizes in the frame."""
+        """A matrix product by BLAS or a routine of LAPACK."""
+        self.b.do(f"call void @run_{self.library_function(step)}(ptr %f)")
+
+    def call_python(self, step: PythonCall) -> None:
+        """A routine that Python calls; the sizes that it decides are in the frame behind it."""
+        status = self.b.here(f"call i32 @run_{self.library_function(step)}(ptr %f)")
+        self.b.go_on(self.b.here(f"icmp ne i32 {status}, 2"), "stopped")
+        self.require(self.b.here(f"icmp eq i32 {status}, 0"))
+        for sym in step.binds:
+            slot = self.frame.address(self.b, "size", Expr((((sym,), 1),)))
+            self.symbols[sym] = self.b.here(f"load i64, ptr {slot}")
+
+    def library_function(self, step: Gemm | Factor | PythonCall) -> str:
+        """The name of the function of a step outside, which finds its sizes in the frame."""
         self.libraries += 1
         name = f"{self.step.name}_library{self.libraries}"
         for key in self.library(step, name):
             if isinstance(key, tuple) and key[0] == "size" and self.is_inner(key[1]):
                 slot = self.frame.address(self.b, *key)
-                self.b.do(f"store i64 {self.size(key[1])}, ptr {slot}")
-        self.b.do(f"call void @run_{name}(ptr %f)")
+                if self.is_known(key[1]):
+                    self.b.do(f"store i64 {self.size(key[1])}, ptr {slot}")
+        return name
 
     def is_inner(self, dim: Dim) -> bool:
         """Whether an integer changes or becomes known inside this function."""

@@ -11,6 +11,7 @@ window that reads other elements of what it overwrites is computed into a tempor
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from tailorbird.errors import Refused
 from tailorbird.fuse.flow import Index, along, view_index
@@ -28,13 +29,14 @@ from tailorbird.ir.node import (
     leaves,
     type_of,
 )
-from tailorbird.ir.scope import bare
+from tailorbird.ir.scope import bare, binders
 from tailorbird.lower.apart import Apart
 from tailorbird.lower.bounds import Bounds
 from tailorbird.lower.kernel import Buffer, Load, Nest
 from tailorbird.lower.lifetimes import Span, lifetimes
 from tailorbird.lower.moves import scatters_into
 from tailorbird.lower.nests import plain_inliner
+from tailorbird.lower.opaque import as_call
 from tailorbird.lower.program import Lowerer
 from tailorbird.lower.schedule import expressions
 from tailorbird.lower.statements import joined
@@ -45,6 +47,7 @@ from tailorbird.lower.steps import (
     Loop,
     Program,
     ProgramStep,
+    PythonCall,
     While,
     inner_steps,
 )
@@ -69,6 +72,7 @@ class RegionLowerer(Lowerer):
         self.rooms: dict[tuple[Dim, str], list[tuple[Buffer, list[Span]]]] = {}
         self.controls = 0
         self.inside = False
+        self.binders = binders(graph)
         super().__init__(graph, plan, layouts)
 
     def run(self) -> Program:
@@ -221,9 +225,37 @@ class RegionLowerer(Lowerer):
 
     def do_call(self, node: Node) -> None:
         if self.inside:
-            name = node.attrs.get("function", node.op)
-            raise Refused(why("call_in_loop", name=str(name).replace(":", ".")))
-        super().do_call(node)
+            self.call_inside(node)
+        else:
+            super().do_call(node)
+
+    def call_inside(self, node: Node) -> None:
+        """Python sees the operands where they lie, and its results are copied to where they belong.
+        A size that it decides is no more than all its operands have elements.
+        """
+        call = as_call(node)
+        operands: list[Buffer | Operand] = [
+            self.seen_by_python(x) if isinstance(x, Value) else x for x in call.inputs
+        ]
+        most: Dim = 0
+        for x in call.inputs:
+            size = self.bounds.most(product(type_of(x).shape))
+            most = most + (self.unknown_room(node) if size is None else size)
+        binds = [sym for v in node.outputs for _, sym in self.binders.get(v, ())]
+        self.bounds.limits.update(dict.fromkeys(binds, most))
+        outputs = [self.buffer(v) for v in node.outputs]
+        self.steps.append(PythonCall(call, operands, outputs, binds))
+
+    def unknown_room(self, node: Node) -> NoReturn:
+        raise Refused(why("unknown_size", name=f"an operand of {node.attrs.get('function')}"))
+
+    def seen_by_python(self, x: Value) -> Buffer:
+        """A value in C order; a scalar in memory of its own."""
+        if x.type.rank:
+            return self.contiguous(x)
+        cell = self.new_buffer(x.type.short, (), "temp")
+        self.add_copy(x, cell, identity_view(()))
+        return cell
 
     def control(self, steps: list[ProgramStep]) -> None:
         """Steps that only a function of control flow can run: as they are inside of one."""
@@ -371,6 +403,8 @@ class RegionLowerer(Lowerer):
         kept = {x.name for x in leaves(program.results) if isinstance(x, Buffer)}
         inside = (s for s in inner_steps(program.steps) if isinstance(s, Factor))
         kept |= {x.name for step in inside for x in step.vectors}  # found by address
+        calls = [s for s in inner_steps(program.steps) if isinstance(s, PythonCall)]
+        kept |= {x.name for s in calls for x in (*s.operands, *s.outputs) if isinstance(x, Buffer)}
         for buffer in list(program.buffers):
             own = users.get(buffer.name, set())
             if buffer.role == "temp" and not own and buffer.name not in kept:

@@ -81,11 +81,14 @@ def taller(step: Gemm) -> Gemm:
 
 @dataclass
 class PythonCall:
-    """An opaque call: operands are arrays or scalars, results come back as fresh arrays."""
+    """An opaque call: operands are arrays or scalars, results come back as fresh arrays. Inside of
+    loops and branches they are copied to where they belong, and it binds the sizes `binds`.
+    """
 
     node: Node
     operands: list[Buffer | Operand]
     outputs: list[Buffer]
+    binds: list[Sym] = field(default_factory=list)
 
 
 @dataclass
@@ -137,7 +140,7 @@ class Branch:
 
 @dataclass
 class Control:
-    """Loops and branches with what stands around them, as one function without Python in it.
+    """Loops and branches with what stands around them, as one function; Python is only called.
 
     `cells` are the scalars that nobody else sees.
     """
