@@ -257,8 +257,9 @@ class Builder:
             noisy = noisy.replace("np.clip", "CLIP")
         if FACTORS.search(row.text) and not row.effect:
             noisy = f"Q({noisy}, {chosen['{a}']})"
-        if EXTREME.search(row.text) and not row.effect:
-            noisy = f"Z({noisy}, {chosen.get('{a}') or chosen.get('{r}') or chosen['{f}']})"
+        compared = chosen.get("{a}") or chosen.get("{r}") or chosen.get("{f}")
+        if EXTREME.search(row.text) and compared and not row.effect:  # equal zeros of either sign
+            noisy = f"Z({noisy}, {compared})"
         loose = exactness in ("near", "sum")
         if row.effect:
             target = chosen.get("{w}") or chosen["{t}"]
