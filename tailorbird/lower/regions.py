@@ -31,6 +31,7 @@ from tailorbird.ir.node import (
 )
 from tailorbird.ir.scope import bare, binders
 from tailorbird.lower.apart import Apart
+from tailorbird.lower.aside import read_aside
 from tailorbird.lower.bounds import Bounds
 from tailorbird.lower.kernel import Buffer, Load, Nest
 from tailorbird.lower.lifetimes import Span, lifetimes
@@ -155,11 +156,13 @@ class RegionLowerer(Lowerer):
         """target[view] = value; by way of a temporary where other elements of it are read."""
         nest = self.copy(value, target, view)
         index = view_index(view, tuple(along(f"a{k}") for k in range(len(view.shape))))
-        if self.reads_elsewhere(nest, target, index):
-            self.steps += self.staged(value, target, view)[1]
-        else:
-            self.steps.append(nest)
+        elsewhere = self.reads_elsewhere(nest, target, index)
+        aside = read_aside(nest, elsewhere, self.new_temporary)
+        self.steps += self.staged(value, target, view)[1] if aside is None else aside
         self.join_last()
+
+    def new_temporary(self, ty: str, shape: tuple[Dim, ...]) -> Buffer:
+        return self.new_buffer(ty, shape, "temp")
 
     def lower_steps(self, steps: Sequence[Step]) -> None:
         for step in steps:
@@ -173,24 +176,41 @@ class RegionLowerer(Lowerer):
             if not isinstance(first, Nest) or not isinstance(second, Nest):
                 return
             both = joined(first, second, self.apart.disjoint)
-            if both is None:
+            steps = [both] if both is not None else self.written_back(first, second)
+            if steps is None:
                 return
-            self.steps[-2:] = [both]
+            self.steps[-2:] = steps
+            if len(steps) > 1:
+                return
 
-    def reads_elsewhere(self, nest: Nest, target: Buffer, index: Index) -> bool:
-        """Whether a nest that stores at an index may read what it stores at another point."""
+    def written_back(self, first: Nest, second: Nest) -> list[Nest] | None:
+        """What one nest computes and the next one copies to where the first still reads, stored
+        there at once: what other points read of it is read before.
+        """
+        stores = [s for stage in second.stages for s in (*stage.head, *stage.stores)]
+        made = {s.buffer.name for stage in first.stages for s in (*stage.head, *stage.stores)}
+        copied = [x for s in stores for x in s.value]
+        if len(stores) != 1 or stores[0].buffer.name in made or len(first.stages) != 1:
+            return None
+        if not all(isinstance(x, Load) and x.buffer.name in made for x in copied):
+            return None
+        elsewhere = self.reads_elsewhere(first, stores[0].buffer, stores[0].index)
+        aside = read_aside(first, elsewhere, self.new_temporary)
+        both = None if aside is None else joined(aside[-1], second, self.apart.disjoint)
+        return None if aside is None or both is None else [*aside[:-1], both]
+
+    def reads_elsewhere(self, nest: Nest, target: Buffer, index: Index) -> list[Load]:
+        """The loads of a nest that stores at an index that may see what another point stores."""
         axes = [*nest.rows, *nest.inner]
-        if not axes:
-            return False
         sizes = {a.name: a.extent for a in axes}
-        for x in expressions(nest):
-            if not isinstance(x, Load) or x.buffer.name != target.name:
-                continue
-            if x.computed or len(x.index) != len(index):
-                return True
-            if x.index != index and not self.apart.disjoint(x.index, index, sizes):
-                return True
-        return False
+        return [
+            x
+            for x in expressions(nest)
+            if axes and isinstance(x, Load) and x.buffer.name == target.name
+            if x.computed
+            or len(x.index) != len(index)
+            or (x.index != index and not self.apart.disjoint(x.index, index, sizes))
+        ]
 
     def do_bind(self, node: Node) -> None:
         super().do_bind(node)
