@@ -28,6 +28,7 @@ from tailorbird.capture.values import (
     LocalFunction,
     Method,
     Partial,
+    Random,
     Scal,
     UfuncMethod,
     Unhandled,
@@ -73,6 +74,10 @@ def handled(t: Tracer, handler: Handler, function: Any, args: Args, keywords: Ke
 
 def _method(t: Tracer, method: Method, args: Args, keywords: Keywords) -> Any:
     owner = method.owner
+    if isinstance(owner, Random):
+        from tailorbird.capture.draws import draw
+
+        return draw(t, owner, method.name, args, keywords)
     if not isinstance(owner, (Arr, Scal)):
         return container_method(t, owner, method.name, args, keywords)
     handler = METHODS.get(method.name)

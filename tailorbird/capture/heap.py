@@ -23,6 +23,7 @@ from tailorbird.capture.values import (
     LocalFunction,
     Method,
     Partial,
+    Random,
     sides,
 )
 from tailorbird.ir.expr import Expr, Sym
@@ -51,6 +52,8 @@ def arrays(x: Any, seen: set[int] | None = None) -> Iterator[Arr]:
         yield from arrays((x.function, x.args, x.kwargs), seen)
     elif isinstance(x, Method):
         yield from arrays(x.owner, seen)
+    elif isinstance(x, Random):
+        yield x.token
 
 
 def _closed_over(function: LocalFunction, seen: set[int]) -> Iterator[Arr]:

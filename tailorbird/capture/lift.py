@@ -11,6 +11,7 @@ numbers; the live value is looked at and never changed.
 
 from __future__ import annotations
 
+import copy
 import enum
 import functools
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -28,13 +29,16 @@ from tailorbird.capture.values import (
     Code,
     Obj,
     Partial,
+    Random,
     Scal,
 )
+from tailorbird.ir.draws import token
 from tailorbird.ir.expr import Sym, symbol
 from tailorbird.ir.node import Value
 from tailorbird.ir.types import SUPPORTED, WEAK_COMPLEX, WEAK_FLOAT, Type
 
 SCALAR_TYPES = frozenset(dtype.type for dtype in SUPPORTED)
+GENERATORS = frozenset(("Generator", "RandomState"))
 STATIC = (
     type(None), bool, str, bytes, range, slice, type(Ellipsis), np.dtype, np.ufunc, type,
     BuiltinFunctionType, enum.Enum, frozenset, functools._lru_cache_wrapper,
@@ -64,6 +68,8 @@ def _lift(t: Tracer, source: Source, live: Any) -> Any:
         return live
     if is_tailored(live):
         return lift(t, source.attr("__wrapped__"), live.__wrapped__)
+    if is_generator(live):
+        return _random(t, source, live)
     if isinstance(live, functools.partial):
         return _partial(t, source, live)
     if isinstance(live, tuple) and hasattr(kind, "_fields"):
@@ -86,6 +92,25 @@ def is_tailored(live: Any) -> bool:
     """Whether this is a function that Tailorbird wraps."""
     kind = type(live)
     return kind.__module__.split(".")[0] == "tailorbird" and hasattr(live, "__wrapped__")
+
+
+def is_generator(x: Any) -> bool:
+    """Whether a value is one of NumPy's random generators, of no class of the caller's."""
+    kind = type(x)
+    return kind.__name__ in GENERATORS and kind.__module__.startswith("numpy.random.")
+
+
+def _random(t: Tracer, source: Source, live: Any) -> Random:
+    """A generator: its token is a parameter. Two names may be one generator, whose draws would
+    lose their order: one is all there can be. What reading the function draws, a copy gives.
+    """
+    if any(isinstance(x, Random) for x in t.lifted.values()):
+        t.refuse("unsupported_call", name="drawing from more than one random generator")
+    t.statics[source.ask("type")] = type(live)
+    source = source.ask("draws")
+    made = token(copy.deepcopy(live))
+    parameter = _parameter(t, source, Type(made.dtype, made.shape), made)
+    return Random(Arr(t.buffer(parameter, parameter)), live)
 
 
 # Leaves

@@ -16,7 +16,17 @@ from tailorbird.capture.lift import is_tailored, lift
 from tailorbird.capture.registry import ATTRIBUTES, METHODS
 from tailorbird.capture.source import Source, is_library
 from tailorbird.capture.tracer import Tracer
-from tailorbird.capture.values import Arr, Bound, Code, Method, Obj, Scal, UfuncMethod, kind_name
+from tailorbird.capture.values import (
+    Arr,
+    Bound,
+    Code,
+    Method,
+    Obj,
+    Random,
+    Scal,
+    UfuncMethod,
+    kind_name,
+)
 from tailorbird.ir.expr import Expr
 
 NOTHING = object()
@@ -34,6 +44,8 @@ def attribute_of(t: Tracer, x: Any, name: str) -> Any:
         return _of_module(t, x, name)
     if isinstance(x, Obj):
         return _of_object(t, x, name)
+    if isinstance(x, Random):
+        return Method(x, name)
     if isinstance(x, np.ufunc):
         return UfuncMethod(x, name)
     if isinstance(x, (*CONTAINERS, np.generic)):

@@ -18,6 +18,7 @@ import numpy as np
 
 from tailorbird.capture.arith import concretely
 from tailorbird.capture.builtin import is_pure
+from tailorbird.capture.lift import is_generator, lift
 from tailorbird.capture.opaque_shapes import kept_shape
 from tailorbird.capture.reading import read_through
 from tailorbird.capture.source import is_library
@@ -42,12 +43,13 @@ REFUSED_NAMES = """
     errstate set_printoptions printoptions geterr getbufsize DataSource get_include
     apply_along_axis apply_over_axes vectorize frompyfunc fromfunction piecewise fromiter
     nditer nested_iters generic_filter generic_filter1d geometric_transform
-    eig eigvals roots sqrtm logm fractional_matrix_power real_if_close poly1d poly
+    roots sqrtm logm fractional_matrix_power real_if_close poly1d poly
     select choose
     asfortranarray require frombuffer sliding_window_view as_strided matrix asmatrix bmat
     may_share_memory shares_memory byte_bounds rec
 """  # they write, reach outside, call back, choose a type by value, or share memory
 REFUSED = frozenset(REFUSED_NAMES.split())
+UFUNC_METHODS = ("accumulate", "reduce", "reduceat")
 NAMES = (str, int, float, complex, bool, type(None), np.generic, np.dtype, type)
 
 
@@ -66,6 +68,8 @@ def call_library(t: Tracer, function: Any, args: tuple[Any, ...], keywords: dict
     read = read_through(t, function, args, keywords)
     if read is not None:
         return read[0]
+    if is_generator(getattr(function, "__self__", None)):
+        return _drawn(t, function, args, keywords)
     path = path_of(function)
     inside = t.region.parent is not None
     name = getattr(function, "__name__", type(function).__name__)
@@ -73,8 +77,8 @@ def call_library(t: Tracer, function: Any, args: tuple[Any, ...], keywords: dict
         t.refuse("unsupported_call", name=_shown(function, name))
     operands: list[Operand] = []
     template = (
-        tuple(_frozen(t, a, operands) for a in args),
-        tuple((key, _frozen(t, a, operands)) for key, a in sorted(keywords.items())),
+        tuple(frozen(t, a, operands) for a in args),
+        tuple((key, frozen(t, a, operands)) for key, a in sorted(keywords.items())),
     )
     if inside:
         learnt = results_of(t, function, template, operands)
@@ -93,13 +97,27 @@ def call_library(t: Tracer, function: Any, args: tuple[Any, ...], keywords: dict
     return _recorded(t, path, template, operands, result, types)
 
 
+def _drawn(t: Tracer, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """A function of `np.random`: a method of the one generator behind it."""
+    from tailorbird.capture.draws import GLOBAL, draw
+
+    random = lift(t, GLOBAL, GLOBAL.find(None, {}))
+    return draw(t, random, function.__name__, args, keywords)
+
+
 def _shown(function: Any, name: str) -> str:
     module = getattr(function, "__module__", None)
+    if isinstance(getattr(function, "__self__", None), np.ufunc):
+        module = f"numpy.{function.__self__.__name__}"
     return f"{module}.{name}" if module else name
 
 
 def path_of(function: Any) -> str | None:
     """`module:name` of a function that may be called opaquely."""
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, np.ufunc):
+        home = path_of(owner) if function.__name__ in UFUNC_METHODS else None
+        return home and f"{home}.{function.__name__}"
     name: str = getattr(function, "__qualname__", "") or getattr(function, "__name__", "")
     module = getattr(function, "__module__", None) or ""
     if not callable(function) or (module and not is_library(module)):
@@ -119,13 +137,13 @@ def path_of(function: Any) -> str | None:
 # Operands
 
 
-def _frozen(t: Tracer, x: Any, operands: list[Operand]) -> Any:
+def frozen(t: Tracer, x: Any, operands: list[Operand]) -> Any:
     """An argument as a template: what is computed becomes a slot."""
     if isinstance(x, (Arr, Scal, Expr)):
         operands.append(t.operand(x))
         return Slot(len(operands) - 1)
     if isinstance(x, (tuple, list)):
-        return tuple(_frozen(t, item, operands) for item in x)
+        return tuple(frozen(t, item, operands) for item in x)
     if isinstance(x, NAMES):
         return x
     t.refuse("unsupported_call", name=f"a function that takes a {kind_name(x)}")

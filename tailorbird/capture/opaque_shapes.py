@@ -19,7 +19,7 @@ from tailorbird.ir.shapes import reduce_shape
 LIKE_FIRST = """
     sort argsort partition argpartition inv pinv cholesky matrix_power fft ifft fft2 ifft2 fftn
     ifftn fftshift ifftshift unwrap gaussian_filter uniform_filter around round nancumsum
-    nancumprod interp isin digitize i0 gradient expm
+    nancumprod accumulate interp isin digitize i0 gradient expm
 """
 LIKE_SECOND = "searchsorted polyval solve"
 REDUCES = "median nanmedian nanmean nanmax nanmin nanstd nanvar nanprod"

@@ -21,6 +21,7 @@ from typing import Any
 
 from tailorbird.dataclass import dataclass, replace
 from tailorbird.errors import Refused
+from tailorbird.ir.draws import token
 from tailorbird.reasons import why
 
 LIBRARIES = ("numpy", "math", "cmath", "scipy", "operator", "itertools", "functools", "builtins")
@@ -45,8 +46,8 @@ class Source:
 
     `root` is ("arg", name), ("global", name), ("cell", name), ("module", module, name) or
     ("static", index into the constants). `steps` lead on from there: ("attr", name), ("item", key),
-    and the three questions ("type",), ("len",) and ("keys",). `kind` is "zero_d" for an array of
-    rank 0.
+    and the questions ("type",), ("len",), ("keys",) and ("draws",). `kind` is "zero_d" for an array
+    of rank 0.
 
     >>> str(Source(("arg", "self")).attr("layers").item(0))
     'self.layers[0]'
@@ -63,7 +64,7 @@ class Source:
         return replace(self, steps=(*self.steps, ("item", key)))
 
     def ask(self, question: str) -> Source:
-        """The path of a property of the value: its `type`, its `len` or its `keys`."""
+        """The path of a property: a `type`, a `len`, `keys`, the `draws` from a generator."""
         return replace(self, steps=(*self.steps, (question,)))
 
     def find(self, function: Any, args: Mapping[str, Any], constants: Sequence[Any] = ()) -> Any:
@@ -86,6 +87,7 @@ _STEPS: Mapping[str, Any] = {
     "type": type,
     "len": len,
     "keys": tuple,
+    "draws": token,
 }
 _TEXTS = {
     "attr": "{}.{}",
@@ -93,6 +95,7 @@ _TEXTS = {
     "type": "type({})",
     "len": "len({})",
     "keys": "keys of {}",
+    "draws": "{}",
 }
 
 

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from tailorbird.capture import texts
 from tailorbird.capture.arith import concretely
 from tailorbird.capture.assign import fill, store_out
 from tailorbird.capture.build import convert, dtype_from
 from tailorbird.capture.elementwise import elementwise, map_value
+from tailorbird.capture.reading import read_text
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, is_number
 from tailorbird.capture.views import as_arr, insert_axes, makes_contiguous
@@ -35,6 +37,7 @@ REDUCTIONS = {
     "logical_or": "any",
 }
 SCANS = {"add": "cumsum", "multiply": "cumprod"}
+RUNNING = {"maximum": texts.running_most, "minimum": texts.running_least}
 
 
 def row_of(ufunc: np.ufunc) -> str | None:
@@ -132,7 +135,13 @@ def call_ufunc_method(
         return _reduce(t, REDUCTIONS[name], *args, **keywords)
     if method == "accumulate" and name in SCANS:
         return _accumulate(t, SCANS[name], *args, **keywords)
-    t.refuse("unsupported_call", name=f"np.{ufunc.__name__}.{method}")
+    if method == "accumulate" and name in RUNNING and len(args) == 1 and not keywords:
+        array = as_arr(t, args[0])
+        if array.ndim == 1 and array.dtype.kind in "iuf" and t.at_least(array.shape[0], 1):
+            return read_text(t, RUNNING[name], (array,))
+    from tailorbird.capture.opaque import call_library
+
+    return call_library(t, getattr(ufunc, method), args, keywords)
 
 
 def _outer(t: Tracer, name: str, a: Any, b: Any) -> Any:

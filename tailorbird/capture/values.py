@@ -161,6 +161,14 @@ class Obj:
 
 
 @dataclass(frozen=True, eq=False)
+class Random:
+    """A random generator of the caller's, and the array that its draws are versions of."""
+
+    token: Arr
+    live: Any
+
+
+@dataclass(frozen=True, eq=False)
 class Code:
     """A Python function that is reached from the caller, and the path to it."""
 
@@ -246,7 +254,7 @@ Evaluator = Callable[[Any, ast.AST, Frame], Any]
 
 def is_static(x: Any) -> bool:
     """Whether a value is wholly known: no array data and no symbolic integer in it."""
-    if isinstance(x, (Arr, Scal, Expr, Obj, SymbolicRange)):
+    if isinstance(x, (Arr, Scal, Expr, Obj, Random, SymbolicRange)):
         return False
     if isinstance(x, (tuple, list)):
         return all(map(is_static, x))
@@ -264,7 +272,7 @@ def is_number(x: Any) -> bool:
 
 def kind_name(x: Any) -> str:
     """What the caller would call the type of x, for reasons."""
-    if isinstance(x, (Obj, Code)):
+    if isinstance(x, (Obj, Code, Random)):
         x = x.live
     if isinstance(x, Scal):
         return x.dtype.name

@@ -25,6 +25,7 @@ from tailorbird.dispatch.trampoline import (
     rebuild,
 )
 from tailorbird.dispatch.variant import Variant, native_callable
+from tailorbird.ir.draws import take_back
 from tailorbird.reasons import Why
 
 PASSING = frozenset(("numpy_raises", "overlap", "budget"))  # depend on sizes or values of one call
@@ -50,7 +51,7 @@ class Built:
         return (
             self.variant.recipe.code == variant.recipe.code
             and mine.sources == captured.sources
-            and _identical(self.variant.keep, variant.keep)
+            and _identical(self.variant.recipe.objects, variant.recipe.objects)
             and _identical([s for s, _ in mine.statics], [s for s, _ in captured.statics])
             and _identical([x for _, x in mine.statics], [x for _, x in captured.statics])
         )
@@ -75,6 +76,8 @@ def make_built(variant: Variant, captured: Any, function: Any, names: Sequence[s
     native_way = None not in [*(p for p, _ in checks), *(leaves or ())]
     native_way = native_way and len(captured.sources) <= MOST_LEAVES
     # Native code compares by identity; texts may be equal without being the same.
+    draws = any(("draws",) in source.steps for source in captured.sources)
+    undo = take_back if draws else None
     by_value = any(isinstance(x, BY_VALUE) for _, x in captured.statics)
 
     def entries(words: Any) -> list[Entry]:
@@ -83,7 +86,7 @@ def make_built(variant: Variant, captured: Any, function: Any, names: Sequence[s
             return [native]
         found = [fetched_entry(checks, leaves, native, shape)] if native_way else []
         if by_value or not native_way:
-            found.append(found_entry(finder, len(names), native, shape))
+            found.append(found_entry(finder, len(names), native, shape, undo))
         return found
 
     forced = native_callable(len(names), entries(variant.open))

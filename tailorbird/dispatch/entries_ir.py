@@ -162,7 +162,7 @@ shape:
 """
 
 _FOUND = r"""
-%find = type { ptr, i64, ptr, ptr, ptr, i64 }
+%find = type { ptr, i64, ptr, ptr, ptr, i64, ptr }
 
 define ptr @found(ptr %self, ptr %args, ptr %ctx) {
 entry:
@@ -201,8 +201,24 @@ run:
   %inner = load ptr, ptr %p.inner
   %items = getelementptr i8, ptr %leaves, i64 $TUPLE_ITEMS$
   %r = call ptr %native(ptr %self, ptr %items, ptr %inner)
-  call void @tb_Py_DecRef(ptr %leaves)
   %plain = icmp eq ptr %r, @tb_plain
+  %missed = icmp eq ptr %r, @tb_miss
+  %left = or i1 %plain, %missed
+  %p.undo = getelementptr %find, ptr %ctx, i32 0, i32 6
+  %undo = load ptr, ptr %p.undo
+  %can.undo = icmp ne ptr %undo, null
+  %back = and i1 %left, %can.undo
+  br i1 %back, label %take.back, label %ended
+take.back:
+  store ptr %leaves, ptr %slot
+  %none.left = call ptr @tb_PyObject_Vectorcall(ptr %undo, ptr %slot, i64 1, ptr null)
+  %broken = icmp eq ptr %none.left, null
+  br i1 %broken, label %give.up, label %ended
+give.up:
+  call void @tb_Py_DecRef(ptr %leaves)
+  ret ptr null
+ended:
+  call void @tb_Py_DecRef(ptr %leaves)
   br i1 %plain, label %lost, label %answered
 answered:
   store i64 0, ptr %p.row
@@ -210,7 +226,6 @@ answered:
   %rebuild = load ptr, ptr %p.rebuild
   %flat = icmp eq ptr %rebuild, null
   %failed = icmp eq ptr %r, null
-  %missed = icmp eq ptr %r, @tb_miss
   %as.is.1 = or i1 %flat, %failed
   %as.is = or i1 %as.is.1, %missed
   br i1 %as.is, label %done, label %shape

@@ -43,7 +43,7 @@ class Outside:
             out = []
             for x, (dtype, rank) in zip(results, wanted):
                 array = np.asarray(x)
-                if type(x) is not np.ndarray and not isinstance(x, np.generic):
+                if type(x) not in (np.ndarray, float) and not isinstance(x, np.generic):
                     return None
                 if array.dtype != dtype or array.ndim != rank:
                     return None

@@ -19,7 +19,7 @@ from tailorbird.capture.source import Source, is_library
 from tailorbird.dispatch.marks import Unmarked
 from tailorbird.dispatch.outside import Outside
 
-OURS = "tailorbird.lower.opaque"
+OURS = ("tailorbird.lower.opaque", "tailorbird.ir.draws")
 TYPES: Mapping[str, type] = {
     **{t.__name__: t for t in (bool, int, float, complex)},
     **{
@@ -183,8 +183,8 @@ def unpacked_object(data: Any) -> Any:
         return unpacked(rest[0])
     op, attrs, wanted = rest
     found = {name: unpacked(value) for name, value in attrs}
-    module = str(found.get("function", OURS)).partition(":")[0]
-    if module != OURS and not is_library(module):
+    module = str(found.get("function", OURS[0])).partition(":")[0]
+    if module not in OURS and not is_library(module):
         raise ValueError(f"{module} is no library")
     return Outside(op, found, [(unpacked(dtype), rank) for dtype, rank in wanted])
 

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tailorbird.ir.draws import token
 from tailorbird.ir.leaves import map_leaves
 
 Finder = Callable[..., tuple[Any, ...] | None]
@@ -94,6 +95,8 @@ class _Writer:
             return f"{text}.{rest[0]}"
         if kind == "item":
             return f"{text}[{self.literal(rest[0])}]"
+        if kind == "draws":
+            return f"{self.name(token)}({text})"
         return f"{QUESTIONS[kind]}({text})"
 
     def literal(self, x: Any) -> str:
