@@ -99,3 +99,22 @@ def test_long_rows_run_alone():
             f = tb.tailor(layernorm, background=False)
             f(np.ones((3, length)))
             assert [s.together for s in schedules(f)] == [many]
+
+
+def test_rows_of_several_stages_read_ahead():
+    def norms(x):
+        return np.log(np.exp(x - x.max(axis=1, keepdims=True)).sum(axis=1))
+
+    def sums(x):
+        return x.sum(axis=1)
+
+    with knobs.scope(race=False, cache=False):
+        for function, length, ahead in (
+            (layernorm, 100, True),
+            (layernorm, 100_000, False),  # what comes would push out what is in use
+            (norms, 100_000, True),  # nothing is in use while the last stage runs
+            (sums, 100, False),  # the hardware follows
+        ):
+            f = tb.tailor(function, background=False)
+            f(np.ones((3, length)))
+            assert [s.ahead for s in schedules(f)] == [ahead]

@@ -18,6 +18,7 @@ import copy
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 
+from tailorbird.emit.ahead import fetch, read_next
 from tailorbird.emit.builder import MEMORY_TYPES, Module
 from tailorbird.emit.casts import is_float
 from tailorbird.emit.folds import Accumulator, Compensated
@@ -359,6 +360,8 @@ class NestEmitter(Values):
             for _ in self.views
         ]
 
+        coming = read_next(self.nest, stage)
+
         def body(lanes: list[int]) -> None:
             for view in self.views:
                 view.together = lanes
@@ -368,6 +371,8 @@ class NestEmitter(Values):
                     for fold in stage.folds:
                         view.take(fold, own[fold.cell.name][k], lane, view.masks.get(lane))
                     view.store_all(stage.stores, lane)
+                    if not view.masks:
+                        fetch(view, coming, lane, len(self.views))
 
         def vectors(axis: Axis, low: str, high: str) -> None:
             self.vector_loop(axis, low, high, body)

@@ -218,13 +218,15 @@ class Schedule:
     cost: int = 1  # rough instructions a point, for the thread threshold
     owes: Dim | None = None  # not negative for sizes that this schedule is meant for
     together: int = 1  # rows that run at the same time, where lanes follow an inner axis
+    ahead: bool = False  # the last stage fetches what the first one of the next rows reads
     backward: bool = False  # chunks of a fold from the last one: what was read last is in the cache
 
     def __str__(self) -> str:
         if not self.vector:
             return "scalar"
         rows = f", {self.together} rows" if self.together > 1 else ""
-        return f"vector {self.vector} x{self.width} unroll {self.unroll}{rows}"
+        ahead = ", reading ahead" if self.ahead else ""
+        return f"vector {self.vector} x{self.width} unroll {self.unroll}{rows}{ahead}"
 
 
 @dataclass

@@ -43,6 +43,7 @@ def expressions_of(roots: Iterable[Ex]) -> list[Ex]:
 FEW, MANY = 4, 64  # elements of a short row; rows that make it worth while to run across them,
 # and elements of a row for which that code may still be used
 SHORT, MIDDLING = 512, 4096  # elements of rows of which four, or two, run together
+FETCHED = 1 << 14  # bytes of rows that are read while others are still in the nearest cache
 DEAR = 12  # cost of an op, an exp say, of which two vectors fill the registers
 LIGHT = 8  # cost below which a map waits for memory
 HALF = 32  # bytes: such maps run better on half vectors, which seldom straddle two cache lines
@@ -109,7 +110,8 @@ def schedule(nest: Nest, width_bytes: int, sizes: Mapping[Sym, int] | None = Non
     while unroll > 4 and nest.rows and _extent(nest, vector, sizes or {}) < unroll * width:
         unroll //= 2
     together, unroll = _together(nest, vector, order, unroll, sizes or {})
-    nest.schedule = Schedule(vector, width, unroll, cost, owes, together)
+    ahead = _reads_ahead(nest, vector, together * _widest(nest, order, vector), sizes or {})
+    nest.schedule = Schedule(vector, width, unroll, cost, owes, together, ahead)
     return nest
 
 
@@ -129,6 +131,18 @@ def _together(
     if length <= SHORT or (moving and shared):
         return 4, min(unroll, 2)
     return (2 if length <= MIDDLING else 1), unroll
+
+
+def _reads_ahead(nest: Nest, vector: str, column: int, sizes: Mapping[Sym, int]) -> bool:
+    """Whether rows of several stages should ask for the next ones: their memory is idle while the
+    later stages run, and the caches have room for both, or nothing else comes into them. A column
+    is one element of all rows that run together, in bytes.
+    """
+    looping = [stage for stage in nest.stages if stage.loops]
+    along = len(nest.inner) == 1 and nest.inner[0].name == vector
+    if len(looping) < 2 or nest.scan or not nest.rows or not along:
+        return False
+    return not looping[-1].stores or column * _extent(nest, vector, sizes) <= FETCHED
 
 
 def _only_gathers(order: list[Ex], vector: str, cost: int) -> bool:
