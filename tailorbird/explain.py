@@ -153,7 +153,8 @@ def _head(step: Loop | While | Branch) -> str:
 
 def _step(step: Any) -> tuple[str, str]:
     if isinstance(step, Nest):
-        return "kernel", f"{_operations(step.nodes)}   ({_loops(step)}; {step.schedule})"
+        over = "" if step.divided is None else f"; threads over {step.divided.extent}"
+        return "kernel", f"{_operations(step.nodes)}   ({_loops(step)}; {step.schedule}{over})"
     if isinstance(step, Gemm):
         who = choose(host()).told(step.out.buffer.ty)
         return "product", f"{step.m} x {step.k} @ {step.k} x {step.n}   ({who})"

@@ -103,6 +103,13 @@ _ROWS = (
         "Compile for this CPU, for example haswell; empty means this machine.",
         in_key=True,
     ),
+    Knob(
+        "parallel",
+        INT,
+        1 << 20,
+        "Work, in points times cost, from which threads share it.",
+        in_key=True,
+    ),
     Knob("race", BOOL, True, "Let the plain function compete, and use the faster of the two."),
     Knob("huge_pages", BOOL, True, "Ask for huge pages under large results."),
     Knob("recycle", BOOL, True, "Reuse the memory of freed large results."),

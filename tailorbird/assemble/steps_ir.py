@@ -2,21 +2,26 @@
 
 `tb_step(fn, frame, release)` calls `fn(frame)`; `tb_map` runs a kernel over n points in one piece
 or in chunks over the pool, `tb_fold` a fold in chunks and then the fold of its partial results.
-Each returns 0, or what PyErr_CheckSignals said.
+Each returns 0, or what PyErr_CheckSignals said. Nests inside of loops: `divide_ir.py`.
 
 Invariants: with `release` the GIL is given up meanwhile, and signals are looked at afterwards. From
-`PARALLEL` on, work is worth waking other threads for. Chunks of a fold are the caller's, who makes
-them depend on the sizes alone, so results do not change with the number of threads; of a map they
-are rounded to `step`, a power of two. `backward` runs the chunks of a fold from the last.
+`tb_parallel` on, which follows a knob, work is worth waking other threads for. Chunks of a fold are
+the caller's, who makes them depend on the sizes alone, so results do not change with the number of
+threads; of a map they are rounded to `step`, a power of two, unless that is more than there is.
+`backward` runs the chunks of a fold from the last.
 """
 
 from __future__ import annotations
 
-PARALLEL = 1 << 20  # points * cost from which threads pay
+from tailorbird import knobs
 
-EXPORTS = ("tb_step", "tb_map", "tb_fold")
+PARALLEL = knobs.KNOBS["parallel"].default  # points * cost from which threads pay
+
+EXPORTS = ("tb_step", "tb_map", "tb_fold", "tb_parallel")
 
 _TEXT = r"""
+@tb_parallel = global i64 PARALLEL, align 64
+
 declare ptr @tb_PyEval_SaveThread()
 declare void @tb_PyEval_RestoreThread(ptr)
 declare i32 @tb_PyErr_CheckSignals()
@@ -26,7 +31,8 @@ declare i64 @llvm.smin.i64(i64, i64)
 define internal i1 @worth(i64 %work) {
   %threads = load atomic i64, ptr @tb_threads monotonic, align 8
   %several = icmp sgt i64 %threads, 1
-  %big = icmp sge i64 %work, PARALLEL
+  %least = load atomic i64, ptr @tb_parallel monotonic, align 8
+  %big = icmp sge i64 %work, %least
   %both = and i1 %big, %several
   ret i1 %both
 }
@@ -68,6 +74,11 @@ one:
   call void %kernel(ptr %f, i64 0, i64 %n, i64 0)
   ret void
 many:
+  call void @divided(ptr %kernel, ptr %f, i64 %n, i64 %step)
+  ret void
+}
+
+define internal void @divided(ptr %kernel, ptr %f, i64 %n, i64 %step) {
   %threads = load atomic i64, ptr @tb_threads monotonic, align 8
   %pieces = mul i64 %threads, 4
   %n1 = add i64 %n, %pieces
@@ -76,7 +87,9 @@ many:
   %last = sub i64 %step, 1
   %up = add i64 %even, %last
   %mask = sub i64 0, %step
-  %rounded = and i64 %up, %mask
+  %whole = and i64 %up, %mask
+  %few = icmp slt i64 %even, %step
+  %rounded = select i1 %few, i64 %even, i64 %whole
   %chunk = call i64 @llvm.smax.i64(i64 %rounded, i64 1)
   %c1 = add i64 %n, %chunk
   %c2 = sub i64 %c1, 1

@@ -151,6 +151,7 @@ _RUNTIME: Mapping[str, Callable[[], int]] = {
     "tb_step": _pool("tb_step"),
     "tb_map": _pool("tb_map"),
     "tb_fold": _pool("tb_fold"),
+    "tb_divide": _pool("tb_divide"),
     "tb_new_large": _memory("tb_new_large"),
     "tb_scratch": _memory("tb_scratch"),
     "tb_scratch_free": _memory("tb_scratch_free"),

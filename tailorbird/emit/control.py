@@ -17,6 +17,7 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
 
 from tailorbird.emit.builder import MEMORY_TYPES, Builder, Module
+from tailorbird.emit.divided import DividedEmitter
 from tailorbird.emit.frame import Frame
 from tailorbird.emit.integers import Integers
 from tailorbird.emit.memory import Memory
@@ -146,6 +147,7 @@ class ControlEmitter(Integers):
             if isinstance(s, PythonCall):
                 self.inner.update(s.binds)
         self.cells: dict[str, str] = {}
+        self.types = {buffer.name: _element(buffer) for buffer in step.cells}
         self.symbols: dict[Sym, str] = {}
         self.libraries = 0
 
@@ -153,7 +155,7 @@ class ControlEmitter(Integers):
         b = self.b
         self.budget = b.cell("i64", str(BUDGET))
         for buffer in self.step.cells:
-            self.cells[buffer.name] = b.cell(_element(buffer), "zeroinitializer")
+            self.cells[buffer.name] = b.cell(self.types[buffer.name], "zeroinitializer")
         self.steps(self.step.steps)
         b.do("ret i32 0")
         for label, status in (("leave", 1), ("stopped", 2)):
@@ -206,7 +208,9 @@ class ControlEmitter(Integers):
             self.one(step)
 
     def one(self, step: ProgramStep) -> None:
-        if isinstance(step, Nest):
+        if isinstance(step, Nest) and step.divided is not None:
+            DividedEmitter(self, step).emit()
+        elif isinstance(step, Nest):
             (_InnerPack if step.packs else _InnerNest)(self, step).emit()
         elif isinstance(step, Loop):
             self.loop(step)

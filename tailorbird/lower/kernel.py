@@ -243,3 +243,4 @@ class Nest:
     packs: bool = False  # what the masks of its stores pick goes one after another
     only_if: list[Dim] = field(default_factory=list)  # nothing is read where one is not positive
     swept: bool = False  # folds down an array that another nest runs along at the same time
+    divided: Axis | None = None  # the axis over which threads share a nest inside loops

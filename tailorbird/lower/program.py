@@ -31,6 +31,7 @@ from tailorbird.ir.node import (
 )
 from tailorbird.ir.ops import LINEAR, OPS
 from tailorbird.ir.scope import bare
+from tailorbird.lower.divide import divide_all
 from tailorbird.lower.jam import jam_all
 from tailorbird.lower.kernel import Buffer, Nest, Store, c_strides, f_strides
 from tailorbird.lower.linear import column_strides, factor, is_factor
@@ -93,6 +94,7 @@ def lower(
             if isinstance(owes, Expr):
                 graph.guards.append(Guard(">=", owes))
     jam_all(program.steps)
+    divide_all(program, sizes or {})
     program.steps = join_sweeps(program.steps)
     return program
 
