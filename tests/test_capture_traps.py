@@ -194,6 +194,27 @@ def views_of_two_rows(m):
         above[0] = here[0]
 
 
+def written_after_a_loop_may_have_replaced_it(a, b):
+    v = a[::-1]
+    for _ in range(len(b)):
+        if b[0] > 1:
+            a = v.copy()
+    v[0] = 7
+    return a + 0
+
+
+def rebinds_what_it_goes_over(a, b):
+    s = 0.0
+    c, d = a * 1, b * 2
+    for i, v in enumerate(c):
+        c = c + 1
+        s += v * i
+    for v, w in zip(c, d):
+        c, d = d * 0.5, c
+        s += v - w
+    return s
+
+
 RIGHT = [
     (phi_alias_read, "f64[n] f64[n]"),
     (int_then_f32, "f32[n]"),
@@ -217,6 +238,8 @@ RIGHT = [
     (closure_in_loop, "f64[n] float"),
     (views_of_two_rows, "f64[n,m]"),
     (array_dtype_changes, "i64[n]"),
+    (rebinds_what_it_goes_over, "f64[n] f64[n]"),
+    (written_after_a_loop_may_have_replaced_it, "f64[n] f64[n]"),
 ]
 
 

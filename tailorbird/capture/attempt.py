@@ -35,6 +35,7 @@ class Attempt:
         self.counters = t.counters()
         self.loose = dict(t.loose)
         self.frozen = list(t.frozen)
+        self.lenders = list(t.lenders)
         self.reasons = len(t.reasons)
 
     def abandon(self) -> None:
@@ -54,6 +55,7 @@ class Attempt:
         t.reset_counters(self.counters)
         t.loose = dict(self.loose)
         t.frozen[:] = self.frozen
+        t.lenders[:] = self.lenders
         del t.reasons[self.reasons :]
 
     def _heap(self) -> None:

@@ -13,12 +13,12 @@ import numpy as np
 
 from tailorbird.capture.arith import concretely
 from tailorbird.capture.lift import lift
-from tailorbird.capture.rounds import Joint
 from tailorbird.capture.tracer import LONGEST_UNROLLED, Tracer
 from tailorbird.capture.values import (
     Arr,
     BorrowedDict,
     BorrowedList,
+    Joint,
     Obj,
     Scal,
     SymbolicRange,

@@ -20,6 +20,7 @@ from tailorbird.capture.values import (
     Bound,
     Buffer,
     Frame,
+    Joint,
     LocalFunction,
     Method,
     Partial,
@@ -50,6 +51,8 @@ def arrays(x: Any, seen: set[int] | None = None) -> Iterator[Arr]:
         yield from arrays((x.function, x.first), seen)
     elif isinstance(x, Partial):
         yield from arrays((x.function, x.args, x.kwargs), seen)
+    elif isinstance(x, Joint):
+        yield from arrays(x.parts, seen)
     elif isinstance(x, Method):
         yield from arrays(x.owner, seen)
     elif isinstance(x, Random):

@@ -72,7 +72,7 @@ def _rearranged(t: Tracer, site: Site, rounds: Rounds | None) -> str | None:
 def _lent(t: Tracer, site: Site, rounds: Rounds | None) -> bool:
     """Whether the loop closes once names that it binds anew begin with copies of what others see
     too (`x = step(x)` for an argument x). Nothing may tell the copies from the arrays: the loop
-    leaves those as they are, and a copy that is written, returned or compared by `is` is refused.
+    leaves those as they are, and what writes either, or returns or compares a copy, is refused.
     """
     before, pinned = Attempt(t), pins(t)
     names = site.frame.names
@@ -92,6 +92,7 @@ def _lent(t: Tracer, site: Site, rounds: Rounds | None) -> bool:
             raise
         closes = False
     if closes and all(buffer.content is content for buffer, content in kept):
+        t.lenders += [buffer for buffer, _ in kept]
         return True
     before.abandon()
     return False

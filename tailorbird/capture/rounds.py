@@ -13,20 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tailorbird.capture.tracer import Tracer
-from tailorbird.capture.values import Arr, SymbolicRange
+from tailorbird.capture.values import Arr, Joint, SymbolicRange
 from tailorbird.capture.views import index
 from tailorbird.dataclass import dataclass
 from tailorbird.ir.expr import Dim, apply
 
 Item = Callable[[Tracer, Dim], Any]
-
-
-@dataclass(frozen=True, eq=False)
-class Joint:
-    """zip() or enumerate() of parts that are not all of known length."""
-
-    parts: tuple[Any, ...]
-    start: Dim | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -83,6 +83,7 @@ class Tracer:
         self.stack: list[Any] = []
         self.loose: dict[Value, tuple[Type, ...]] = {}
         self.frozen: list[Any] = []
+        self.lenders: list[Buffer] = []  # of which loops had copies
         self.bodies = 0
         self.learned: dict[ast.AST, Any] = {}
         self.tagged: dict[ast.AST, Any] = {}  # by loop: names that were one of several arrays
@@ -327,7 +328,7 @@ class Tracer:
             return
         if not buffer.root.writeable:
             self.raises("ValueError: assignment destination is read-only")
-        if buffer.root.lent:
+        if buffer.root.lent or buffer.root in self.lenders:
             self.refuse("lent_array", name="written")
         if x.view is not None and not writes_once(x.view):
             self.raises("ValueError: assignment destination is read-only")

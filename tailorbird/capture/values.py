@@ -244,6 +244,14 @@ class SymbolicRange:
     step: Dim
 
 
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """zip() or enumerate() of parts that are not all of known length."""
+
+    parts: tuple[Any, ...]
+    start: Dim | None = None
+
+
 class Unhandled(Exception):
     """A handler does not know this form of its function: it is called opaquely, if that is safe."""
 
