@@ -418,6 +418,7 @@ LANGUAGE = [
         "np.iscomplexobj({a}) * {x} + np.isrealobj({a})",
         "np.broadcast_shapes({a}.shape, (1,))[0]",
     ),
+    *_rows("move", 0.5, "complex({r}.ravel()[0], {c})", "complex({c}, {f}.ravel()[-1])"),
     *_rows("exact", 0.5, "float({c}) * {a}", "int({f}.shape[0] / 2) + {x}", "isinstance({x}, int)"),
     *_rows(
         "exact", 0.5, "tuple(map(np.negative, ({a}, {x})))[0]", "list(zip(({a},), ({x},)))[0][0]"

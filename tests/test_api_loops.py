@@ -105,6 +105,55 @@ def test_division_by_zero_of_python_floats_raises():
     )
 
 
+def spirals(x, y):
+    z, step, turn = np.zeros(3, complex), 0j, 0.5
+    for i in range(len(x)):
+        z[i % 3] += complex(x[i], y[i])
+        step = step * complex(turn, i) + z[1]
+        step += complex(turn, 2) if x[i] > 2 else complex(i, x[i])
+    z[0] = step
+    return z
+
+
+def test_complex_numbers_made_from_two_parts():
+    odd = np.array([-0.0, 7.0, 1.0, -0.0, 3.0])
+    agrees(spirals, (np.arange(5.0), np.cos(np.arange(5.0))), (odd, -odd), (odd[:0], odd[:0]))
+
+
+def truths(x):
+    count, u = 0, False
+    for i in range(len(x)):
+        u = u != (x[i] > 1)
+        v = bool(x[i] > 2)
+        count += v
+        count = count + u * 3 - (-v) + (v << 2)
+        w = v & u
+        w = w | True if i > 3 else w ^ v
+        if u == v or w:
+            count += 100
+        x[i] = x[i] * v + u + (v < 1) + 0.5 * w
+    return count
+
+
+def test_arithmetic_of_python_bools_that_data_decides():
+    agrees(truths, (np.arange(6.0),), (np.array([3.0, 1.0, 2.5]),), (np.zeros(0),))
+
+
+def rounded(x, k):
+    total = 0
+    for i in range(len(x)):
+        total += round(x[i]) + round(float(x[i])) * 10 + round(i) + round(k[i]) + round(total / 3)
+        x[i] = total
+    return total
+
+
+@pytest.mark.parametrize("dtype", (np.float32, np.float64))
+def test_round_gives_python_integers(dtype):
+    x = np.array([0.5, 1.5, 2.5, -0.5, -1.5, 3.7, 1e9], dtype)
+    agrees(rounded, (x, np.arange(7)), (np.array([1, np.nan], dtype), np.arange(2)))
+    agrees(rounded, (x[::-1], np.arange(7)), (np.array([1, np.inf], dtype), np.arange(2)))
+
+
 def smooth(a, b):
     for _ in range(3):
         b[1:-1] = (a[:-2] + a[2:]) / 2

@@ -161,8 +161,8 @@ def calls_back(x):
     return np.apply_along_axis(lambda r: r * 2, 0, x)
 
 
-def float_of_array(x):
-    return round(x.sum())
+def rounded_to_digits(x):
+    return round(x.sum(), 2)
 
 
 def flat(x):
@@ -288,7 +288,7 @@ ROWS = [
     (in_place_library, "f64[n,n]", "unsupported_call"),
     (copyto, "f64[n]", "unsupported_call"),
     (calls_back, "f64[n,m]", "unsupported_call"),
-    (float_of_array, "f64[n]", "unsupported_call"),
+    (rounded_to_digits, "f64[n]", "unsupported_call"),
     (flat, "f64[n]", "unsupported_call"),
     (no_name, "f64[n]", "numpy_raises"),
     (unbound_local, "f64[n]", "numpy_raises"),

@@ -124,7 +124,7 @@ def is_complex(node: Node) -> bool:
 def how_map(node: Node) -> str:
     if not generated(node):
         return "NumPy"
-    if node.op in ("cast", "where"):
+    if node.op in ("cast", "where", "complex"):
         return "code"
     if is_complex(node):
         if node.op in pairs.LIBRARY:

@@ -82,6 +82,7 @@ PLAIN = (int, float, complex, str, bytes, tuple, list, dict, set, frozenset, ran
 PLAIN += (type(None), type(Ellipsis), np.generic, np.dtype, type)  # type: ignore[assignment]
 OF_COMPLEX = {"add", "subtract", "multiply", "divide", "power", "negative", "positive"}
 OF_COMPLEX |= {"absolute", "equal", "not_equal"}
+LOGICAL = {"bitwise_and", "bitwise_or", "bitwise_xor"}
 OF_FLOATS = OF_COMPLEX | COMPARISONS | {"floor_divide", "remainder"}
 DOUBLE = Type(np.dtype(np.float64))
 FAST_POWERS = {(int, 2): "square", (int, -1): "reciprocal", (float, 0.5): "sqrt"}
@@ -118,6 +119,8 @@ def _compare_containers(t: Tracer, name: str, a: Any, b: Any) -> Any:
 
 def unary(t: Tracer, name: str, x: Any) -> Any:
     """`-x`, `+x`, `~x` and `abs(x)`."""
+    if _is_truth(x):
+        return unary(t, name, _counted(t, x))
     if isinstance(x, Scal) and x.type.weak:
         return _weak(t, name, [x.value])
     if isinstance(x, (Arr, Scal)):
@@ -166,6 +169,8 @@ def _on_data(t: Tracer, name: str, a: Any, b: Any) -> Any:
         b = float(b)
     operands = [t.operand(a), t.operand(b)]
     if _python_only(a, b) and all(type_of(x).weak or isinstance(x, np.bool_) for x in operands):
+        if _is_truth(a) or _is_truth(b):
+            return _on_truths(t, name, a, b)
         numbers = [int(x) if isinstance(x, np.bool_) else x for x in operands]
         return _weak(t, name, numbers)
     return makes_contiguous(t.result(map_value(t, name, operands)), (a, b))
@@ -215,6 +220,25 @@ def _weak(t: Tracer, name: str, operands: Sequence[Operand]) -> Scal:
     if name == "power":
         _power_is_finite(t, value, is_complex)
     return Scal(value)
+
+
+def _is_truth(x: Any) -> bool:
+    """Whether this is a Python bool that data decides."""
+    return isinstance(x, Scal) and x.type == WEAK_BOOL
+
+
+def _on_truths(t: Tracer, name: str, a: Any, b: Any) -> Any:
+    """Python's bools are bools under `&`, `|` and `^` among themselves, and integers else."""
+    if name in LOGICAL and all(_is_truth(x) or isinstance(x, bool) for x in (a, b)):
+        return Scal(t.emit(name, [t.operand(a), t.operand(b)], None, WEAK_BOOL))
+    return binary(t, name, _counted(t, a), _counted(t, b))
+
+
+def _counted(t: Tracer, x: Any) -> Any:
+    """A Python bool as the integer that it is."""
+    if not _is_truth(x):
+        return x
+    return t.bound(t.emit("cast", [x.value], {"dtype": WEAK_INT.dtype}, WEAK_INT))
 
 
 def _not_zero(t: Tracer, x: Operand) -> None:

@@ -26,13 +26,14 @@ from tailorbird.capture.call import call
 from tailorbird.capture.containers import iterate, length
 from tailorbird.capture.objects import attribute_of
 from tailorbird.capture.registry import handles
-from tailorbird.capture.rounds import Joint, Rounds
+from tailorbird.capture.rounds import Rounds
 from tailorbird.capture.settle import settled
 from tailorbird.capture.tracer import LONGEST_UNROLLED, Tracer
 from tailorbird.capture.values import (
     Arr,
     BorrowedDict,
     BorrowedList,
+    Joint,
     Obj,
     Partial,
     Scal,
@@ -50,6 +51,7 @@ PURE = {
     *(np.finfo, np.iinfo, np.dtype, np.promote_types, np.can_cast),
     *(np.issubdtype, np.min_scalar_type, slice, complex, isinstance, issubclass),
 }
+REAL = (int, float, np.integer, np.floating)
 PURE_MODULES = ("math", "cmath", "operator", "_operator")
 
 
@@ -344,6 +346,9 @@ def _complex(t: Tracer, *parts: Any) -> Any:
     if len(parts) == 1 and isinstance(parts[0], Scal):
         value = t.operand(parts[0])
         return Scal(t.emit("cast", [value], {"dtype": WEAK_COMPLEX.dtype}, WEAK_COMPLEX))
+    if len(parts) == 2 and all(issubclass(type_of_value(t, x), REAL) for x in parts):
+        halves = [t.operand(_float(t, x)) for x in parts]
+        return Scal(t.emit("complex", halves, None, WEAK_COMPLEX))
     t.refuse("unsupported_call", name="complex() of data")
 
 
@@ -417,23 +422,26 @@ for _guard, _forms in _FORMS.items():
         handles(_function)(_on_scalar(_name, _guard))
 
 
-def _rounding(function: Any) -> Any:
-    def handler(t: Tracer, x: Any) -> Any:
-        if isinstance(x, Expr):
+def _rounding(function: Any, op: str) -> Any:
+    def handler(t: Tracer, x: Any, *digits: Any) -> Any:
+        if isinstance(x, Expr) and not digits:
             return x
         known = settled(t, x) if isinstance(x, (Scal, Arr)) else x
-        if known is None and isinstance(x, Scal) and x.dtype.kind == "f":
-            name = function.__name__
-            return _int_of_data(t, Scal(t.emit(name, [x.value], None, x.type)))
+        if known is None and isinstance(x, Scal) and x.dtype.kind in "iuf" and not digits:
+            whole = x.dtype.kind in "iu"
+            return _int_of_data(t, x if whole else Scal(t.emit(op, [x.value], None, x.type)))
+        if digits and (known is None or not is_static(digits)):
+            t.refuse("unsupported_call", name="round() of data to some digits")
         if known is None:
-            t.refuse("data_dependent_value", name=f"math.{function.__name__}")
-        return concretely(t, function, known)
+            t.refuse("data_dependent_value", name=f"{function.__name__}()")
+        return concretely(t, function, known, *digits)
 
     return handler
 
 
-for _rounds in (math.floor, math.ceil, math.trunc):
-    handles(_rounds)(_rounding(_rounds))
+TO_INTEGERS = {math.floor: "floor", math.ceil: "ceil", math.trunc: "trunc", round: "rint"}
+for _rounds, _op in TO_INTEGERS.items():
+    handles(_rounds)(_rounding(_rounds, _op))
 
 
 @handles(math.prod)

@@ -82,6 +82,13 @@ def _imag(x: Any) -> Any:
     return np.asarray(x).imag[()]
 
 
+def _complex(real: Any, imag: Any) -> Any:
+    real, imag = np.broadcast_arrays(real, imag)
+    found = np.empty(real.shape, np.result_type(real, imag, np.complex64))
+    found.real, found.imag = real, imag
+    return found[()]
+
+
 def _arange(start: Any, step: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """`start + step * index`, as NumPy fills it: from the first two elements."""
     first = np.asarray(start).astype(dtype)
@@ -159,6 +166,7 @@ ROWS: list[Op] = [
     Op("cast",          "map",      _cast),                 # attribute dtype
     Op("real",          "map",      _real),
     Op("imag",          "map",      _imag),
+    Op("complex",       "map",      _complex),              # of its two parts
     Op("erf",           "map",      _special("erf")),
     Op("expit",         "map",      _special("expit")),
     Op("sum",           "reduce",   _reduce("sum")),        # attributes axis, keepdims, dtype

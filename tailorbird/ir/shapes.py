@@ -137,6 +137,14 @@ def _part(op: str, types: Sequence[Type], attrs: Attrs, same: Same) -> Type:
     return Type(real_dtype(types[0].dtype), types[0].shape)
 
 
+def _complex(op: str, types: Sequence[Type], attrs: Attrs, same: Same) -> Type:
+    dtypes = [t.dtype for t in types]
+    if any(dtype.kind == "c" for dtype in dtypes):
+        _raises("TypeError: a part of a complex number that is complex")
+    shape = broadcast([t.shape for t in types], same)
+    return Type(np.result_type(*dtypes, np.complex64), shape)
+
+
 def _cast(op: str, types: Sequence[Type], attrs: Attrs, same: Same) -> Type:
     return Type(attrs["dtype"], types[0].shape)
 
@@ -311,6 +319,7 @@ RULES: dict[str, Rule] = {
     "cast": _cast,
     "real": _part,
     "imag": _part,
+    "complex": _complex,
     **dict.fromkeys(("sum", "prod"), _SUM),
     **dict.fromkeys(("var", "std"), _SPREAD),
     **dict.fromkeys(("any", "all"), _TRUTH),

@@ -37,6 +37,7 @@ def _signatures() -> dict[str, Signature]:
         **dict.fromkeys(("matmul", "dot"), Signature(2, 2)),
         **dict.fromkeys(("cholesky", "inv", "slogdet"), Signature(1, 1)),
         "solve": Signature(2, 2),
+        "complex": Signature(2, 2),
         "where": Signature(3, 3),
         "cast": Signature(1, 1, ("dtype",)),
         "einsum": Signature(1, ANY, ("subscripts",)),

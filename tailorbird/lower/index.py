@@ -132,6 +132,9 @@ class Inliner:
             return self.as_type(node.inputs[0], places[0], result)
         if node.op in ("real", "imag"):
             return (self.at(node.inputs[0], places[0])[0 if node.op == "real" else 1],)
+        if node.op == "complex":
+            part = PART[result]
+            return tuple(self.as_type(x, at, part)[0] for x, at in zip(node.inputs, places))
         if node.op == "where":
             types = ["b1", result, result]
         elif node.op == "erf":
