@@ -3,7 +3,9 @@
 In: how many programs, and the first seed. Out: a count of what became of them, and the seeds that
 went wrong. A program is captured at one call; its graph is verified, comes back from its text, and
 is then run against the plain function on other data and sizes, bit for bit. With `--native` it is
-compiled instead, and every call is compared, up to the rounding of sums.
+compiled instead, and every call is compared, up to the rounding of sums; some calls pass one array
+twice, arrays that overlap, steps, and arrays that end before the program does. Programs run in
+child processes, so that a crash or a hang is a find like any other.
 """
 
 from __future__ import annotations
@@ -11,8 +13,13 @@ from __future__ import annotations
 import argparse
 import collections
 import copy
+import faulthandler
+import json
 import linecache
+import os
 import random
+import resource
+import subprocess
 import sys
 import time
 import traceback
@@ -25,6 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from capture_kit import captured, run_captured
 from loop_programs import narrow, wide
+from rich_programs import rich
 
 import tailorbird as tb
 from tailorbird import knobs
@@ -33,17 +41,41 @@ from tailorbird.ir.parse import parse
 from tailorbird.ir.show import show
 from tailorbird.ir.verify import verify
 
-KINDS = {"narrow": narrow, "wide": wide}
+KINDS = {"narrow": narrow, "wide": wide, "rich": rich}
+HANG = 60  # seconds for one program
+MEMORY = 6 << 30
+AT_ONCE = 500  # programs for one child
+APART, CALLS = 4, 8  # calls without and with arguments that overlap, steps, and short arrays
 
 
-def inputs(which):
+def inputs(which, kind="narrow"):
     """The arguments of one call; the first is the one that is captured."""
+    a, b, n = vectors(which)
+    if kind != "rich":
+        return [a, b, n]
+    size = len(a)
+    count = np.arange(size)
+    k = (count * 5 + which) % 7 - which
+    m = (count * 3 + which) % 4 < 2
+    z = np.exp(1j * count) * (which + 1)
+    g = np.cos(np.arange(size * size) * 0.7 + which).reshape(size, size) * 2
+    if which == 6:
+        k, m, z, g = np.repeat(k, 2)[::2], m[::-1], np.repeat(z, 3)[::3], g.T
+    return [a, b, k, m, z, g, n]
+
+
+def vectors(which):
     base = np.arange(8.0)
+    once, both = np.sin(base) * 3, np.cos(np.arange(12.0)) * 2
     calls = (
         lambda: [base / 4 - 0.5, np.cos(base), 8],
         lambda: [np.sin(base) * 2, base[::-1].copy() / 3, 8],
         lambda: [-np.ones(8), np.ones(8) * 3, 8],
         lambda: [np.cos(np.arange(11.0)) * 3, np.sin(np.arange(11.0)), 9],
+        lambda: [once, once, 8],
+        lambda: [both[:8], both[3:11], 8],
+        lambda: [np.repeat(once, 2)[::2], once[::-1], 8],
+        lambda: [once[:3].copy(), once[3:6].copy(), 3],
     )
     return calls[which]()
 
@@ -67,33 +99,40 @@ def equal(a, b):
     return type(a) is type(b) and (a == b or (a != a and b != b))
 
 
+def program(kind, seed):
+    return function_of(KINDS[kind](random.Random(seed)), f"{kind}{seed}")
+
+
+def plainly(function, arguments):
+    """What the plain function gives, or the type of what it raises."""
+    try:
+        return copy.deepcopy(function(*arguments))
+    except Exception as error:  # noqa: BLE001 - compared
+        return type(error)
+
+
 def outcome(kind, seed):
     """What becomes of one program: a word, and more about it."""
-    text = KINDS[kind](random.Random(seed))
-    function = function_of(text, f"{kind}{seed}")
+    function = program(kind, seed)
+    found = plainly(function, inputs(0, kind))
+    if isinstance(found, type):
+        return "raises", found.__name__
     try:
-        function(*inputs(0))
-    except Exception as error:  # noqa: BLE001 - a program that fails has nothing to compare
-        return "raises", type(error).__name__
-    try:
-        found = captured(function, inputs(0))
+        found = captured(function, inputs(0, kind))
     except Refused as refused:
         return "refused", refused.why.text
     verify(found.graph)
     shown = show(found.graph)
     if show(parse(shown)) != shown:
         return "WRONG", "the text does not come back"
-    return compared(function, found)
+    return compared(function, found, kind)
 
 
-def compared(function, found):
+def compared(function, found, kind):
     ran = 0
-    for which in range(4):
-        mine, theirs = inputs(which), inputs(which)
-        try:
-            expected = function(*theirs)
-        except Exception:  # noqa: BLE001 - other data may leave an array
-            continue
+    for which in range(APART):
+        mine, theirs = inputs(which, kind), inputs(which, kind)
+        expected = plainly(function, theirs)
         try:
             result = run_captured(found, function, mine)
         except GuardMissed as missed:
@@ -101,79 +140,127 @@ def compared(function, found):
                 return "left", str(missed)
             continue
         ran += 1
-        if not equal(copy.deepcopy(expected), result) or not equal(theirs, mine):
+        if not equal(expected, result) or not equal(theirs, mine):
             return "WRONG", f"call {which}: {expected!r} {theirs!r}\n{result!r} {mine!r}"
     return "right", str(ran)
 
 
 def near(a, b):
-    """Equal up to the rounding of sums, with NaN equal to NaN."""
+    """Equal, floats up to the rounding of sums, with NaN equal to NaN."""
     if isinstance(a, (tuple, list)):
         return type(a) is type(b) and len(a) == len(b) and all(map(near, a, b))
-    if isinstance(a, (np.ndarray, float, np.floating)):
-        same = type(a) is type(b) and np.shape(a) == np.shape(b)
-        return same and np.allclose(a, b, rtol=1e-9, atol=1e-12, equal_nan=True)
-    return type(a) is type(b) and a == b
+    if type(a) is not type(b) or np.asarray(a).dtype.kind not in "fc":
+        return equal(a, b)
+    same = np.shape(a) == np.shape(b) and np.asarray(a).dtype == np.asarray(b).dtype
+    return same and np.allclose(a, b, rtol=1e-9, atol=1e-12, equal_nan=True)
 
 
 def compiled(kind, seed):
     """What becomes of one program in native code: a word, and more about it."""
-    function = function_of(KINDS[kind](random.Random(seed)), f"{kind}{seed}")
+    function = program(kind, seed)
     tailored = tb.tailor(function, background=False)
     words = set()
-    for which in range(4):
-        mine, theirs = inputs(which), inputs(which)
-        try:
-            expected = function(*theirs)
-        except Exception as error:  # noqa: BLE001 - native code must raise the same
-            expected = type(error)
-        try:
-            result = tailored(*mine)
-        except Exception as error:  # noqa: BLE001 - compared
-            result = type(error)
-        if not near(copy.deepcopy(expected), result) or not near(theirs, mine):
+    for which in range(CALLS):
+        mine, theirs = inputs(which, kind), inputs(which, kind)
+        expected, result = plainly(function, theirs), plainly(tailored, mine)
+        if not near(expected, result) or not near(theirs, mine):
             return "WRONG", f"call {which}: {expected!r} {theirs!r}\n{result!r} {mine!r}"
         words.add("right" if tailored.variants else "refused")
-    code = tailored.explain(*inputs(0)).reasons
+    code = tailored.explain(*inputs(0, kind)).reasons
     broken = any("bug of Tailorbird" in reason for reason in code)
     return ("CRASH" if broken else min(words)), "; ".join(code)
 
 
+def judged(kind, seed, outcome):
+    """The outcome of one program, an exception of ours included."""
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            return outcome(kind, seed)
+    except Exception:  # noqa: BLE001 - reported with its seed
+        return "CRASH", traceback.format_exc(limit=-3)
+
+
+class Tally:
+    """What became of programs, and why some were refused."""
+
+    def __init__(self):
+        self.counts, self.reasons = collections.Counter(), collections.Counter()
+        self.slowest = (0.0, -1)
+
+    def add(self, kind, seed, word, more, seconds=0.0):
+        self.counts[word] += 1
+        self.slowest = max(self.slowest, (seconds, seed))
+        if word in ("WRONG", "CRASH", "DIED"):
+            print(word, kind, seed, more[:1200], flush=True)
+        if word in ("refused", "left", "raises"):
+            self.reasons[more.partition(";")[0].rpartition("> ")[2]] += 1
+        if seconds > 5:
+            print("slow", kind, seed, f"{seconds:.1f} s", flush=True)
+
+    def show(self, kind):
+        print(kind, dict(self.counts), "slowest: {:.1f} s, seed {}".format(*self.slowest))
+        for reason, count in self.reasons.most_common(12):
+            print(f"{count:6d} {reason}")
+
+
 def hunt(kind, seeds, outcome=outcome):
-    """Counts of what became of programs, and of the reasons for refusing."""
-    counts, reasons = collections.Counter(), collections.Counter()
+    """Counts of what became of programs, in this process."""
+    tally = Tally()
     for seed in seeds:
-        start = time.perf_counter()
-        try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
-                word, more = outcome(kind, seed)
-        except Exception:  # noqa: BLE001 - reported with its seed
-            word, more = "CRASH", traceback.format_exc(limit=-3)
-        counts[word] += 1
-        if word in ("WRONG", "CRASH"):
-            print(word, kind, seed, more[:1200])
-        if word == "refused":
-            reasons[more.partition(";")[0]] += 1
-        if time.perf_counter() - start > 5:
-            print("slow", kind, seed, f"{time.perf_counter() - start:.1f} s")
-    return counts, reasons
+        tally.add(kind, seed, *judged(kind, seed, outcome))
+    return tally.counts, tally.reasons
+
+
+def work(kind, first, count, native):
+    """The child: a line of JSON before and after each program."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    with knobs.scope(race=False, cache=False):
+        for seed in range(first, first + count):
+            print(json.dumps([seed]), flush=True)
+            faulthandler.dump_traceback_later(HANG, exit=True)
+            start = time.process_time()
+            word, more = judged(kind, seed, compiled if native else outcome)
+            faulthandler.cancel_dump_traceback_later()
+            seconds = time.process_time() - start
+            print(json.dumps([seed, word, more[:1500], seconds]), flush=True)
+
+
+def apart(kind, seeds, native):
+    """The tally of programs that children run."""
+    tally, at = Tally(), seeds.start
+    while at < seeds.stop:
+        count = min(AT_ONCE, seeds.stop - at)
+        command = [sys.executable, "-m", "tests.hunt_loops", "--work", f"{at},{count}"]
+        command += ["--kind", kind, *(["--native"] if native else [])]
+        child = subprocess.run(
+            command, capture_output=True, text=True, env={**os.environ, "TAILOR_CACHE": "0"}
+        )
+        lines = [json.loads(line) for line in child.stdout.splitlines() if line[:1] == "["]
+        for line in lines:
+            if len(line) > 1:
+                tally.add(kind, *line)
+        at += count
+        if child.returncode:
+            at = lines[-1][0] + 1 if lines else at
+            tally.add(kind, at - 1, "DIED", f"{child.returncode} {child.stderr[-1000:]}")
+    return tally
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--programs", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kind", choices=[*KINDS, "both"], default="both")
+    parser.add_argument("--kind", choices=[*KINDS, "all"], default="all")
     parser.add_argument("--native", action="store_true", help="compile and call, too")
+    parser.add_argument("--work", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.work:
+        work(options.kind, *map(int, options.work.split(",")), options.native)
+        return
     seeds = range(options.seed, options.seed + options.programs)
-    for kind in KINDS if options.kind == "both" else (options.kind,):
-        with knobs.scope(race=False, cache=False):
-            counts, reasons = hunt(kind, seeds, compiled if options.native else outcome)
-        print(kind, dict(counts))
-        for reason, count in reasons.most_common(12):
-            print(f"{count:6d} {reason}")
+    for kind in KINDS if options.kind == "all" else (options.kind,):
+        apart(kind, seeds, options.native).show(kind)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from hunt_loops import KINDS, function_of, hunt, inputs, outcome
 
 from tailorbird.ir.show import show
 
-SEEDS = {"narrow": range(150), "wide": range(100)}
+SEEDS = {"narrow": range(150), "wide": range(100), "rich": range(100)}
 
 
 @pytest.mark.parametrize("kind", KINDS)
