@@ -63,6 +63,18 @@ class Apart:
             low, high = (low, high + far) if stride > 0 else (low + far, high)
         return low, high
 
+    def inside(self, x: Load, sizes: dict[str, Dim]) -> bool:
+        """Whether a load surely reads elements of its buffer, at every point."""
+        if x.computed or len(x.index) != len(x.buffer.shape):
+            return False
+        for p, size in zip(x.index, x.buffer.shape, strict=True):
+            ends = None if p.terms else self.reach(p.offset, p.axes, sizes)
+            if ends is None or not self.bounds.not_negative(ends[0]):
+                return False
+            if not self.bounds.not_negative(size - 1 - ends[1]):
+                return False
+        return True
+
     def rows_apart(self, a: Access, b: Access, rows: Iterable[Axis], sizes: dict[str, Dim]) -> bool:
         """Whether two accesses never meet at points that differ along one of these axes."""
         if a.buffer.name != b.buffer.name:
@@ -75,9 +87,29 @@ class Apart:
             return False
         if self.disjoint(a.index, b.index, sizes):
             return True
-        return all(any(_follows(p, q, r.name) for p, q in zip(a.index, b.index)) for r in rows)
+        pairs = list(zip(a.index, b.index))
+        return all(
+            any(_follows(p, q, r.name) for p, q in pairs) or _meet_once(pairs, r.name) for r in rows
+        )
 
 
 def _follows(p: Position, q: Position, axis: str) -> bool:
     """Whether two indices are one function of this axis, which differs from point to point."""
     return p == q and not p.terms and [name for name, _ in p.axes] == [axis]
+
+
+def _meet_once(pairs: Sequence[tuple[Position, Position]], axis: str) -> bool:
+    """Whether two places meet at one point of an axis at most, and it is the same for both: where a
+    row and a column of a matrix cross, say.
+    """
+    here = {q.offset - p.offset for p, q in pairs if _is_axis(p, axis) and _is_fixed(q)}
+    there = {p.offset - q.offset for p, q in pairs if _is_axis(q, axis) and _is_fixed(p)}
+    return not here.isdisjoint(there)
+
+
+def _is_axis(p: Position, axis: str) -> bool:
+    return p.axes == ((axis, 1),) and not p.terms
+
+
+def _is_fixed(p: Position) -> bool:
+    return not p.axes and not p.terms

@@ -393,7 +393,7 @@ class Lowerer:
         if not isinstance(x, Value) or x.type.short != ty:
             return None
         found = self.strides_of(x)
-        if found is None or not all(map(_positive, found[2][-2:])):
+        if found is None or not all(map(is_positive, found[2][-2:])):
             buffer = self.contiguous(x)
             found = (buffer, 0, buffer.strides)
         buffer, offset, strides = found
@@ -481,7 +481,7 @@ def _reachable(node: Node, stored: set[Value]) -> set[Value]:
     return found
 
 
-def _positive(stride: Dim) -> bool:
+def is_positive(stride: Dim) -> bool:
     """Surely positive: a constant, or products of sizes with positive coefficients."""
     if isinstance(stride, int):
         return stride > 0

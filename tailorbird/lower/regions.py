@@ -78,9 +78,9 @@ class RegionLowerer(Lowerer):
 
     def run(self) -> Program:
         program = super().run()
-        program.buffers = [b for b in self.made if b.role != "param"]
         kept = {x.name for x in leaves(program.results) if isinstance(x, Buffer)}
-        program.steps = straighten(program.steps, self.bounds, kept)
+        program.steps = straighten(program.steps, self.bounds, kept, self.aside)
+        program.buffers = [b for b in self.made if b.role != "param"]
         self.find_cells(program)
         return program
 
@@ -138,6 +138,10 @@ class RegionLowerer(Lowerer):
                     raise Refused(why("unknown_size", name=f"{d}, the size of an array in a loop,"))
                 buffer.room = buffer.room * most
         return buffer
+
+    def aside(self, ty: str, shape: tuple[Dim, ...]) -> Buffer:
+        """A temporary whose size is known when the call begins."""
+        return super().new_buffer(ty, shape, "temp")
 
     def result_reshape(self, value: Value) -> Value | None:
         return None

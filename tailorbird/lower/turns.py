@@ -22,6 +22,7 @@ from tailorbird.ir.expr import Dim, Expr, Sym
 from tailorbird.lower.apart import Access, Apart, loads_of, sizes_of, stores_of
 from tailorbird.lower.bounds import Bounds
 from tailorbird.lower.kernel import Axis, Cell, Ex, Index, Load, Nest, Op, Size, Stage, Store
+from tailorbird.lower.panels import MakeBuffer, Panels
 from tailorbird.lower.rebuild import Rebuilt
 from tailorbird.lower.schedule import expressions, expressions_of
 from tailorbird.lower.statements import joined
@@ -32,9 +33,13 @@ Join = Callable[[Nest, Nest], Nest | None]
 MOST = 80  # expressions of a nest that has grown so
 
 
-def straighten(steps: list[ProgramStep], bounds: Bounds, kept: set[str]) -> list[ProgramStep]:
-    """The steps of a program with fewer loops; `kept` names memory that is read behind its end."""
-    turns = _Turns(bounds, kept, steps)
+def straighten(
+    steps: list[ProgramStep], bounds: Bounds, kept: set[str], make: MakeBuffer
+) -> list[ProgramStep]:
+    """The steps of a program with fewer loops; `kept` names memory that is read behind its end, and
+    `make` makes more of it.
+    """
+    turns = _Turns(bounds, kept, steps, make)
     for step in steps:
         if isinstance(step, Control):
             step.steps = turns.steps(step.steps)
@@ -42,9 +47,12 @@ def straighten(steps: list[ProgramStep], bounds: Bounds, kept: set[str]) -> list
 
 
 class _Turns:
-    def __init__(self, bounds: Bounds, kept: set[str], steps: Sequence[ProgramStep]) -> None:
+    def __init__(
+        self, bounds: Bounds, kept: set[str], steps: Sequence[ProgramStep], make: MakeBuffer
+    ) -> None:
         self.bounds = bounds
         self.apart = Apart(bounds)
+        self.panels = Panels(bounds, self.apart, make)
         self.readers = Counter(kept)  # how many read each memory
         for step in inner_steps(steps):
             self.readers.update(_read(step))
@@ -103,10 +111,24 @@ class _Turns:
     def loop(self, step: Loop) -> ProgramStep:
         self.bounds.enter(step.var, step.start, step.stop, step.step)
         step.body = self.steps(step.body)
+        blocks = self.by_blocks(step)
         self.bounds.leave(step.var)
+        if blocks is not None:
+            return blocks
         if len(step.body) == 1 and isinstance(step.body[0], Nest) and step.until is None:
             return self.as_rows(step, step.body[0]) or step
         return step
+
+    def by_blocks(self, step: Loop) -> Loop | None:
+        """A loop of products, as a loop over blocks of its turns."""
+        nest = step.body[0] if len(step.body) == 1 else None
+        if not isinstance(nest, Nest):
+            return None
+        try:
+            moved = _Unrolled(step, _axis_of(step)).nest(nest)
+        except _NotAffine:
+            return None
+        return self.panels.blocked(step, nest, moved)
 
     # -- a nest and the one after it as stages of one
 
@@ -142,8 +164,7 @@ class _Turns:
             return None
         if any(_mentions(a.extent, loop.var) for a in (*nest.rows, *nest.inner)):
             return None
-        extent = (loop.stop - loop.start) * loop.step
-        axis = Axis(f"@{loop.var.name}", extent)
+        axis = _axis_of(loop)
         try:
             moved = _Unrolled(loop, axis).nest(nest)
         except _NotAffine:
@@ -153,13 +174,17 @@ class _Turns:
         others: list[Access] = [*stores, *loads_of(moved)]
         if not all(self.apart.rows_apart(s, x, [axis], sizes) for s in stores for x in others):
             return None
-        if not self.bounds.not_negative(extent - 1):
-            moved.only_if = [extent]
+        if not self.bounds.not_negative(axis.extent - 1):
+            moved.only_if = [axis.extent]
         return moved
 
 
 def _read(step: ProgramStep) -> set[str]:
     return {buffer.name for buffer in reads(step)}
+
+
+def _axis_of(loop: Loop) -> Axis:
+    return Axis(f"@{loop.var.name}", (loop.stop - loop.start) * loop.step)
 
 
 def _mentions(x: Dim, var: Sym) -> bool:
