@@ -36,7 +36,6 @@ from tailorbird.fuse.groups import fuse
 from tailorbird.fuse.show import show_plan
 from tailorbird.ir.expr import Sym
 from tailorbird.ir.node import Graph
-from tailorbird.ir.parse import parse
 from tailorbird.ir.scope import bare
 from tailorbird.ir.show import show
 from tailorbird.ir.verify import verify
@@ -141,6 +140,8 @@ def _assemble(work: Work) -> None:
 
 
 def _read_graph(work: Work, text: str) -> None:
+    from tailorbird.ir.parse import parse
+
     work.graph = verify(parse(text))
 
 

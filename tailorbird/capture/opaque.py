@@ -27,7 +27,6 @@ from tailorbird.capture.trial import results_of
 from tailorbird.capture.values import Arr, Scal, is_static, kind_name
 from tailorbird.errors import GuardMissed
 from tailorbird.ir.expr import Expr
-from tailorbird.ir.interp import run
 from tailorbird.ir.node import Graph, Node, Operand, Slot, Value
 from tailorbird.ir.types import SUPPORTED, Type
 from tailorbird.reasons import why
@@ -151,6 +150,8 @@ def frozen(t: Tracer, x: Any, operands: list[Operand]) -> Any:
 
 def live_values(t: Tracer, operands: Sequence[Operand]) -> list[Any]:
     """What operands are in this call: the graph so far, run on the live arguments."""
+    from tailorbird.ir.interp import run
+
     graph = Graph(t.name, t.parameters, t.ints, [], t.region, list(operands))
     arguments = [t.live[p] for p in t.parameters] + [t.live[name] for name in t.ints]
     try:

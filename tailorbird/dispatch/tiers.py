@@ -14,11 +14,13 @@ Invariants:
 from __future__ import annotations
 
 import ctypes
+import gc
 import inspect
 import os
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -262,7 +264,8 @@ class Tiers:
                     pass
             return not behind
         if not behind:
-            self.make(record, values, obj)
+            with _building, resting_collector():
+                self.make(record, values, obj)
         elif not WORKER.submit(lambda: self.make(record, values, obj)):
             record.ticket = 0
         return not behind
@@ -337,6 +340,20 @@ class Tiers:
                 if not problem:
                     return built, ""
         return None, problem
+
+
+@contextmanager
+def resting_collector() -> Iterator[None]:
+    """Without the garbage collector, which goes through all that the compiler is made of again and
+    again while that loads: a tenth of a first call.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def answer(obj: Any, *args: Any, **kwargs: Any) -> Any:

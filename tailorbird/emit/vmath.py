@@ -12,44 +12,31 @@ fits the caller's width to what it can work on.
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from tailorbird.emit import vmath_exp, vmath_log, vmath_power, vmath_roots, vmath_trig
 from tailorbird.emit.vmath_lanes import FORMATS, Builder, Lanes
 
-Function = Callable[..., str]
-
-_FUNCTIONS: dict[str, Function] = {
-    "exp": vmath_exp.exp,
-    "exp2": vmath_exp.exp2,
-    "expm1": vmath_exp.expm1,
-    "sinh": vmath_exp.sinh,
-    "cosh": vmath_exp.cosh,
-    "tanh": vmath_exp.tanh,
-    "log": vmath_log.log,
-    "log2": vmath_log.log2,
-    "log10": vmath_log.log10,
-    "log1p": vmath_log.log1p,
-    "arcsinh": vmath_log.arcsinh,
-    "arccosh": vmath_log.arccosh,
-    "arctanh": vmath_log.arctanh,
-    "logaddexp": vmath_log.logaddexp,
-    "logaddexp2": vmath_log.logaddexp2,
-    "sin": vmath_trig.sin,
-    "cos": vmath_trig.cos,
-    "tan": vmath_trig.tan,
-    "arcsin": vmath_trig.arcsin,
-    "arccos": vmath_trig.arccos,
-    "arctan": vmath_trig.arctan,
-    "arctan2": vmath_trig.arctan2,
-    "power": vmath_power.power,
-    "float_power": vmath_power.power,
-    "cbrt": vmath_roots.cbrt,
-    "hypot": vmath_roots.hypot,
-    "erf": vmath_roots.erf,
+# Each file is loaded when one of its functions is first used: a first call waits for what it needs.
+HOMES = {
+    "vmath_exp": "exp exp2 expm1 sinh cosh tanh",
+    "vmath_log": "log log2 log10 log1p arcsinh arccosh arctanh logaddexp logaddexp2",
+    "vmath_trig": "sin cos tan arcsin arccos arctan arctan2",
+    "vmath_power": "power float_power",
+    "vmath_roots": "cbrt hypot erf",
 }
+_HOME = {name: home for home, names in HOMES.items() for name in names.split()}
 
-VECTOR_MATH: frozenset[str] = frozenset(_FUNCTIONS)
+VECTOR_MATH: frozenset[str] = frozenset(_HOME)
+
+
+@functools.cache
+def _function(name: str) -> Callable[..., str]:
+    module: Any = importlib.import_module(f"tailorbird.emit.{_HOME[name]}")
+    found: Callable[..., str] = getattr(module, name)
+    return found
 
 
 def emit_math(b: Builder, name: str, ty: str, width: int, args: list[str]) -> str:
@@ -64,7 +51,7 @@ def emit_math(b: Builder, name: str, ty: str, width: int, args: list[str]) -> st
         wide = [_widened(b, ty, width, least, a) for a in args]
         return _narrowed(b, ty, width, least, emit_math(b, name, ty, least, wide))
     if width <= most:
-        return _FUNCTIONS[name](Lanes(b, ty, width), *args)
+        return _function(name)(Lanes(b, ty, width), *args)
     half = width // 2
     parts = [_part(b, ty, width, args, start) for start in (0, half)]
     low, high = (emit_math(b, name, ty, half, part) for part in parts)

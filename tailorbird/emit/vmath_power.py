@@ -84,3 +84,6 @@ def _special(v: Lanes, x: str, y: str, core: str) -> str:
     one = v.mask_op("and", v.cmp("oeq", reach, v.k(INF)), v.cmp("oeq", size, v.k(1.0)))
     one = v.mask_op("or", one, v.cmp("oeq", x, v.k(1.0)))
     return v.select(v.mask_op("or", one, v.cmp("oeq", y, v.k(0.0))), v.k(1.0), result)
+
+
+float_power = power
