@@ -26,6 +26,7 @@ from tailorbird.assemble import (
     symbols,
     target,
 )
+from tailorbird.emit.builder import Module
 from tailorbird.errors import CompileError, CorruptObject, Refused
 
 ADD = """
@@ -265,3 +266,14 @@ def test_importing_does_not_load_llvm():
     code = "import sys, tailorbird.dispatch.object, tailorbird.assemble.pool; "
     code += "sys.exit('llvmlite' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_functions_that_are_the_same_are_written_once():
+    module = Module(avx512=False)
+    for name, operation in (("plus", "add"), ("sum", "add"), ("less", "sub")):
+        body = f"entry:\n  %r = {operation} i64 %a, %b\n  ret i64 %r\n"
+        module.functions.append(f"define i64 @{name}(i64 %a, i64 %b) nounwind {{\n{body}}}\n")
+    text = module.text()
+    assert text.count("define") == 2
+    library = jit.load(jit.compile_object(text), {}, ["plus", "sum", "less"])
+    assert [BINARY(library.address(name))(5, 3) for name in ("plus", "sum", "less")] == [8, 8, 2]

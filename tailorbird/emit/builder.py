@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 REGISTER = re.compile(r"%[A-Za-z][\w.]*")
+FUNCTION = re.compile(r"define (?P<linkage>.*?)@(?P<name>[\w.]+)(?P<rest>.*)", re.DOTALL)
 LLVM_TYPES = {
     "b1": "i1", "i8": "i8", "u8": "i8", "i16": "i16", "u16": "i16", "i32": "i32", "u32": "i32",
     "i64": "i64", "u64": "i64", "f32": "float", "f64": "double",
@@ -62,7 +63,15 @@ class Module:
         self.functions: list[str] = []
 
     def text(self) -> str:
-        parts = [*self.declarations, *self.definitions.values(), *self.functions]
+        """All of it; functions that are the same but for their names are written once."""
+        seen: dict[tuple[str, str], str] = {}
+        parts = [*self.declarations, *self.definitions.values()]
+        for text in self.functions:
+            found = FUNCTION.fullmatch(text)
+            assert found is not None, text
+            name = found["name"]
+            first = seen.setdefault((found["linkage"], found["rest"]), name)
+            parts.append(text if first == name else f"@{name} = alias i8, ptr @{first}")
         return "\n".join(parts) + "\n"
 
 
