@@ -139,12 +139,14 @@ def _explained(
 ) -> str:
     samples = [_at(place, outcome) for outcome in runs]
     near = [s for s in samples if s is not None and s.shape == a.shape and s.dtype == a.dtype]
+    errors = [repr(outcome.error) for outcome in runs if outcome.error is not None]
     if near:
         bad = bad & ~_excused(a, b, near)
     if not bad.any():
         return ""
     where = tuple(int(k) for k in np.argwhere(bad)[0])
     moves = f"; the noise gives {[s[where].item() for s in near[:2]]}" if near else ""
+    moves += f"; the noisy program raises {errors[0]}" if errors else ""
     seen = f"{a[where]!r} became {b[where]!r}{moves}"
     return f"value: {place} at {where}: {seen} ({int(bad.sum())} of {bad.size})"
 
@@ -298,8 +300,10 @@ class Noise:
         """The least or the largest of x; where that holds zeros of both signs, either may be it,
         since they are equal and met in an order of NumPy's own.
         """
+        if np.asarray(x).dtype.kind != "f" or not self.seed % 2:
+            return result
         zeros = np.signbit(np.asarray(x)[np.asarray(x) == 0])
-        if np.asarray(x).dtype.kind != "f" or len(set(zeros.tolist())) < 2 or not self.seed % 2:
+        if len(set(zeros.tolist())) < 2:
             return result
         return np.where(result == 0, -result, result)[()]
 

@@ -58,7 +58,7 @@ RARE_INDICES = (
     "7:",
     "slice(1)",
 )
-MEANS = re.compile("mean|var|std|norm|average")  # of integers, they add floats
+MEANS = re.compile("mean|var|std|norm|average|cov|corrcoef")  # of integers, they add floats
 FACTORS = re.compile(r"(np|\})\.(cum)?prod|multiply\.(reduce|accumulate)")
 EXTREME = re.compile(r"\.(nan|a)?(min|max)(imum\.reduce)?\(|ptp")
 PLACE = re.compile(r"\{([a-z]+)(\d?)\}")

@@ -440,13 +440,14 @@ LANGUAGE = [
         "{t} = 0\nfor j in range({c}):\n    {t} = {t} + len(np.unique({a} * j))",
         "{t} = {v} * 1\nif len({t}) and {t}[0] > {s}:\n    {t}[:] = np.sort({t})",
         "{t} = np.zeros({r}.shape)\nfor j in range({c}):\n    {t} = {t} + np.median({r} + j)",
-        "{t} = {v} * 0\nfor j in range(len({v})):\n    {t}[j] = np.lexsort(({v}[j:],))[0]",
+        "{t} = {v}[:40] * 0\nfor j in range(len({t})):\n    {t}[j] = np.lexsort(({v}[j:],))[0]",
     ),
     *_rows(
         "sum",
         1,
         "{t} = {m} * 0.0\nfor j in range({c}):\n    {t} = {t} + np.fft.fft({m} + j).real",
-        "{t} = 0.0\nfor j in range({c}):\n    {t} = {t} + np.linalg.svd({m} + j)[1]",
+        "{t} = 0.0\nfor j in range({c}):\n"
+        "    {t} = {t} + np.linalg.svd(np.where(np.isfinite({m}), {m}, 1) + j)[1]",
         "{t} = {f} * 0\nfor j in range({c}):\n    {t} += np.percentile({f}, j * 20)",
     ),
     *_rows("exact", 1, "{t} = {a} * 0\nfor j in range({c} - 4, len({a})):\n    {t} = {t} + {a}[j]"),
