@@ -51,6 +51,8 @@ def _select(t: Tracer, condlist: Any, choicelist: Any, default: Any = 0) -> Any:
         t.raises("ValueError: np.select needs as many conditions as choices")
     operands = [t.operand(x) for x in (*choices, default)]
     kind = _together(t, operands, "np.select")
+    if kind.kind == "u" and any(type_of(x).weak for x in operands[:-1]):
+        t.raises(f"TypeError: cannot copy int64 to {kind} with same_kind")
     found: Any = _in_dtype(t, operands[-1], kind)
     for test, choice in reversed(list(zip(tests, operands))):
         if as_arr(t, test).dtype.kind != "b":
@@ -164,9 +166,23 @@ def _nan_to_num(
     limits = np.finfo(array.dtype)
     high = limits.max if posinf is None else posinf
     low = limits.min if neginf is None else neginf
-    found: Any = elementwise(t, "where", [elementwise(t, "isnan", [array]), nan, array])
-    found = elementwise(t, "where", [elementwise(t, "equal", [array, np.inf]), high, found])
-    return elementwise(t, "where", [elementwise(t, "equal", [array, -np.inf]), low, found])
+    found: Any = array
+    tests = [elementwise(t, "isnan", [array])]
+    tests += [elementwise(t, "equal", [array, limit]) for limit in (np.inf, -np.inf)]
+    for test, filling in zip(tests, (nan, high, low)):
+        chosen = _filling(t, filling, array.dtype)
+        found = elementwise(t, "where", [test, chosen, found])
+    return found
+
+
+def _filling(t: Tracer, x: Any, dtype: np.dtype) -> Operand:
+    """A number as np.copyto converts it into an array of floats."""
+    value = t.operand(x)
+    if type_of(value).shape:
+        raise Unhandled
+    if type_of(value).dtype.kind == "c":
+        t.raises(f"TypeError: cannot cast a complex number to {dtype} with same_kind")
+    return convert(t, value, dtype)
 
 
 @handles(np.array_equal)

@@ -15,6 +15,7 @@ from tailorbird.capture.build import (
     arange,
     array_of,
     cast,
+    constant,
     convert,
     dtype_from,
     empty,
@@ -160,7 +161,21 @@ def _float_arange(t: Tracer, start: Any, stop: Any, step: Any, dtype: Any) -> Ar
     if not len(made) or made.dtype.kind != "f":
         return array_of(t, made.tolist(), made.dtype)
     t.supported(made.dtype)
-    return arange(t, float(known[0]), float(known[2]), len(made), made.dtype)
+    step = _step_of(made, float(known[2]))
+    if step is None:
+        return constant(t, made)
+    return arange(t, float(made[0]), step, len(made), made.dtype)
+
+
+def _step_of(made: np.ndarray, asked: float) -> float | None:
+    """The step that leads to the second element, which NumPy computes from the numbers as they are,
+    in their own type.
+    """
+    first, second = float(made[0]), made[1:2]
+    for step in (asked, float(second[0]) - first if len(second) else 0.0):
+        if (made.dtype.type(first + step) == second).all():
+            return step
+    return None
 
 
 @handles(np.linspace)

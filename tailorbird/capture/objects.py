@@ -48,6 +48,8 @@ def attribute_of(t: Tracer, x: Any, name: str) -> Any:
         return Method(x, name)
     if isinstance(x, np.ufunc):
         return UfuncMethod(x, name)
+    if isinstance(x, np.generic) and name in ("real", "imag"):
+        return getattr(x, name)
     if isinstance(x, (*CONTAINERS, np.generic)):
         return _of_plain(t, x, name)
     if isinstance(x, SAFE_OF_STATIC):
@@ -71,16 +73,14 @@ def _of_data(t: Tracer, x: Arr | Scal, name: str) -> Any:
 
 
 def _of_weak(t: Tracer, x: Scal, name: str) -> Any:
-    if name == "real" and x.dtype.kind == "f":
-        return x
+    if name in ("real", "imag") and x.dtype.kind == "f":
+        return x if name == "real" else 0.0
     t.refuse("unsupported_call", name=f"the attribute {name} of a Python number")
 
 
 def _of_number(t: Tracer, x: Any, name: str) -> Any:
-    if name == "real" and not isinstance(x, complex):
-        return x
-    if isinstance(x, complex) and name in ("real", "imag"):
-        return getattr(x, name)
+    if name in ("real", "imag"):
+        return getattr(x, name) if isinstance(x, NUMBERS) else x if name == "real" else 0
     if isinstance(x, (float, complex)) and name in ("is_integer", "conjugate", "hex"):
         return getattr(x, name)
     t.refuse("unsupported_call", name=f"the attribute {name} of a Python number")

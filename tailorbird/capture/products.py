@@ -58,7 +58,7 @@ def _agree(t: Tracer, x: Arr, y: Arr) -> Value:
 def _dot(t: Tracer, a: Any, b: Any, out: Any = None) -> Any:
     x, y = as_arr(t, a), as_arr(t, b)
     if not x.ndim or not y.ndim:
-        result = elementwise(t, "multiply", [a, b])
+        result = elementwise(t, "multiply", [x, y])  # where Python numbers are of full width
     else:
         right = _agree(t, x, y)
         result = t.result(t.inferred("dot", [t.read(x), right], {}))

@@ -13,6 +13,7 @@ import numpy as np
 from tailorbird.capture.build import filled, shape_from
 from tailorbird.capture.either import each
 from tailorbird.capture.elementwise import elementwise
+from tailorbird.capture.objects import attribute_of
 from tailorbird.capture.registry import attribute, handles
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, Scal, Unhandled
@@ -105,12 +106,17 @@ def _part(t: Tracer, name: str, x: Any) -> Any:
 
 @handles(np.real)
 def _np_real(t: Tracer, val: Any) -> Any:
-    return _part(t, "real", as_arr(t, val))
+    return _part_of(t, "real", val)
 
 
 @handles(np.imag)
 def _np_imag(t: Tracer, val: Any) -> Any:
-    return _part(t, "imag", as_arr(t, val))
+    return _part_of(t, "imag", val)
+
+
+def _part_of(t: Tracer, name: str, x: Any) -> Any:
+    """The attribute, which Python's numbers have too; only of a list NumPy makes an array."""
+    return attribute_of(t, as_arr(t, x) if isinstance(x, (list, tuple)) else x, name)
 
 
 @handles(np.shape)

@@ -63,6 +63,7 @@ class EntryEmitter(Boxing):
         self.filled: set[Any] = set()
         self.ready: set[str] = set()
         self.folds: dict[str, tuple[str, str]] = {}  # chunk and count of each fold
+        self.late = False  # whether sizes are known that the guards did not see
 
     def emit(self, statics: list[tuple[int, Any]]) -> tuple[str, Context]:
         """The module's text and the objects its context needs."""
@@ -72,6 +73,7 @@ class EntryEmitter(Boxing):
         self.t.missed = "unlike"  # from here on there is something to give up
         self.fill()
         self.prepare()
+        self.late = True
         work = self.work()
         large = self.t.reg(f"icmp sge i64 {work}, {RELEASE}")
         release = self.t.reg(f"zext i1 {large} to i32")
@@ -315,7 +317,7 @@ class EntryEmitter(Boxing):
         self.arenas.append((base, used))
 
     def new_array(self, buffer: Buffer) -> None:
-        """A fresh NumPy array; large ones from recycled memory."""
+        """A fresh NumPy array; large ones from recycled memory. Late sizes may fail a check yet."""
         t = self.t
         rank = len(buffer.shape)
         slot = t.slot("ptr", "null")
@@ -323,7 +325,8 @@ class EntryEmitter(Boxing):
         self.held.append(slot)
         dims = t.slot(f"[{rank} x i64]")
         for k, d in enumerate(buffer.shape):
-            t.do(f"store i64 {t.size(d)}, ptr {t.offset(dims, 8 * k)}")
+            length = t.op_max(t.size(d), "0") if self.late else t.size(d)
+            t.do(f"store i64 {length}, ptr {t.offset(dims, 8 * k)}")
         kind = guards.descr(t, buffer.ty)
         size = t.reg(f"mul i64 {t.size(buffer.size)}, {SIZES[buffer.ty]}")
         big, little, made = t.fresh("big"), t.fresh("little"), t.fresh("made")
