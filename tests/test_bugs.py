@@ -475,3 +475,23 @@ def test_numbers_that_select_chooses_do_not_fit_unsigned_integers():
 
     agrees(chosen, (np.ones(3, np.uint8),), native=False)
     agrees(chosen, (np.ones(3, np.int8),))
+
+
+def test_one_shift_rolls_all_axes():
+    def rolled(x):
+        return np.roll(x, [1], (0, 1)) + 1, np.roll(x, (1, 1), 1) + 1, np.roll(x, 2, (0, 1)) + 1
+
+    agrees(rolled, (np.arange(12.0).reshape(3, 4),))
+    agrees(lambda x: np.fft.fftshift(x), (np.array(3),), native=False)
+
+
+def test_library_functions_of_an_array_of_rank_0():
+    def trimmed(x):
+        return np.trim_zeros(x)
+
+    agrees(trimmed, (np.array(3),), native=False)
+    agrees(lambda x: np.interp(x, [0.0, 1], [1.0, 2]), (np.array(3j),), native=False)
+
+
+def test_differences_of_bools_raise():
+    agrees(lambda x: np.ediff1d(x), (np.ones(3, bool),), native=False)

@@ -196,12 +196,16 @@ def _roll(t: Tracer, a: Any, shift: Any, axis: Any = None) -> Any:
     if axis is None:
         flat = _rolled(t, reshape(t, x, -1) if x.ndim != 1 else x, shift, 0)
         return flat if x.ndim == 1 else reshape(t, flat, t.shape_of(x))
-    if isinstance(axis, (tuple, list)):
-        shifts = shift if isinstance(shift, (tuple, list)) else [shift] * len(axis)
-        for amount, k in zip(shifts, axis):
-            x = _rolled(t, x, amount, normal_axis(t, k, x.ndim))
-        return x
-    return _rolled(t, x, shift, normal_axis(t, axis, x.ndim))
+    amounts, axes = (list(v) if isinstance(v, (tuple, list)) else [v] for v in (shift, axis))
+    if len(axes) == 1:
+        axes *= len(amounts)
+    elif len(amounts) == 1:
+        amounts *= len(axes)
+    if not axes or len(axes) != len(amounts):
+        raise Unhandled
+    for amount, k in zip(amounts, axes):
+        x = _rolled(t, x, amount, normal_axis(t, k, x.ndim))
+    return x
 
 
 def _rolled(t: Tracer, x: Arr, shift: Any, axis: int) -> Arr:
@@ -266,6 +270,8 @@ def _pad(
 ) -> Any:
     x = as_arr(t, array)
     widths = _pad_widths(t, pad_width, x.ndim)
+    if not widths and mode in ("constant", *PAD_MODES) and not isinstance(pad_width, (tuple, list)):
+        return t.array(t.read(x))
     if not widths:
         raise Unhandled  # NumPy takes no empty list of widths
     if mode == "constant":
@@ -336,4 +342,6 @@ def _diff(t: Tracer, a: Any, n: Any = 1, axis: Any = -1) -> Any:
 @handles(np.ediff1d)
 def _ediff1d(t: Tracer, ary: Any) -> Any:
     x = as_arr(t, ary)
+    if x.dtype.kind == "b":
+        t.raises("TypeError: numpy boolean subtract is not supported")
     return _diff(t, reshape(t, x, -1) if x.ndim != 1 else x)

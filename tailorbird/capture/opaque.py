@@ -137,7 +137,11 @@ def path_of(function: Any) -> str | None:
 
 
 def frozen(t: Tracer, x: Any, operands: list[Operand]) -> Any:
-    """An argument as a template: what is computed becomes a slot."""
+    """An argument as a template: what is computed becomes a slot. An array of rank 0 would come as
+    a scalar, with which some functions do something else.
+    """
+    if isinstance(x, Arr) and not x.shape:
+        t.refuse("unsupported_call", name="a library function of an array of rank 0")
     if isinstance(x, (Arr, Scal, Expr)):
         operands.append(t.operand(x))
         return Slot(len(operands) - 1)
