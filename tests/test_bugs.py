@@ -1,14 +1,11 @@
 """Bugs that were found, each with the smallest program that showed it.
 
-A test is named for the bug. `agrees` runs a function plain and tailored on equal arguments and
-compares everything that `hunt_compare.py` compares.
+A test is named for the bug. What single functions of NumPy got wrong is in `test_bugs_numpy.py`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import copy
-import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -17,25 +14,7 @@ import tailorbird as tb
 from tailorbird import knobs
 from tailorbird.dispatch.race import NATIVE, PLAIN, Heat
 from tailorbird.ir.promote import LEGACY
-from tests.hunt_compare import difference, run
-
-
-def agrees(function, *calls, native=True):
-    """The tailored function, after every call (a tuple of arguments) gave the same."""
-    with knobs.scope(race=False, cache=False, background=False):
-        tailored = tb.tailor(function, background=False)
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            for arguments in calls:
-                names = [f"argument{k}" for k in range(len(arguments))]
-                mine, yours = (dict(zip(names, copy.deepcopy(arguments))) for _ in range(2))
-                plain = run(lambda **kw: function(*kw.values()), mine)
-                found = run(lambda **kw: tailored(*kw.values()), yours)
-                assert not difference(plain, found, list)
-    whys = [str(r.why) for r in tailored._tiers.records.values() if r.why is not None]
-    assert not any("bug of Tailorbird" in w for w in whys), whys
-    assert not native or tailored.variants, whys
-    return tailored
+from tests.bugs_kit import agrees
 
 
 def test_linspace_of_float32_is_float32():
@@ -431,67 +410,3 @@ def test_reasons_use_the_names_that_the_caller_knows():
             f(x, y)
         text = str(f.explain(x, y))
         assert "plain" in text and name in text and "Borrowed" not in text, text
-
-
-def test_a_diagonal_beyond_an_array_of_a_late_size_is_empty():
-    def beyond(x):
-        return np.diagonal(np.isclose(x, x), -2)
-
-    agrees(beyond, (np.ones((1, 1), np.uint8),), (np.ones((4, 3), np.uint8),), native=False)
-
-
-def test_a_range_steps_in_the_types_of_its_numbers():
-    def ranges(x):
-        return np.arange(np.float32(1.5), 3, 0.7) * x, np.arange(0.5, 3, np.float32(0.1))[:3] * x
-
-    agrees(ranges, (np.ones(3),))
-
-
-def test_a_dot_product_makes_numbers_wide():
-    def scaled(x):
-        return np.dot(x, 2), np.dot(1.5, x), np.vdot(x[0], 2)
-
-    for kind in (np.uint64, np.float32, np.uint8, np.complex64):
-        agrees(scaled, (np.ones(3, kind),))
-
-
-def test_real_and_imaginary_parts_of_numbers():
-    def parts(x, s):
-        return np.real(2) * x, np.imag(1j) * x, np.real(s) * x, np.imag(s) + np.real(x)
-
-    agrees(parts, (np.ones(3, np.float32), 0.5), (np.ones(2, np.uint8), np.float32(3)))
-
-
-def test_what_replaces_nan_does_not_widen():
-    def cleaned(x):
-        return np.nan_to_num(x, nan=np.float64(0.5), posinf=2, neginf=np.int64(-3))
-
-    agrees(cleaned, (np.array([np.nan, np.inf, -np.inf, 1], np.float32),))
-
-
-def test_numbers_that_select_chooses_do_not_fit_unsigned_integers():
-    def chosen(x):
-        return np.select([x > 1], [2], x)
-
-    agrees(chosen, (np.ones(3, np.uint8),), native=False)
-    agrees(chosen, (np.ones(3, np.int8),))
-
-
-def test_one_shift_rolls_all_axes():
-    def rolled(x):
-        return np.roll(x, [1], (0, 1)) + 1, np.roll(x, (1, 1), 1) + 1, np.roll(x, 2, (0, 1)) + 1
-
-    agrees(rolled, (np.arange(12.0).reshape(3, 4),))
-    agrees(lambda x: np.fft.fftshift(x), (np.array(3),), native=False)
-
-
-def test_library_functions_of_an_array_of_rank_0():
-    def trimmed(x):
-        return np.trim_zeros(x)
-
-    agrees(trimmed, (np.array(3),), native=False)
-    agrees(lambda x: np.interp(x, [0.0, 1], [1.0, 2]), (np.array(3j),), native=False)
-
-
-def test_differences_of_bools_raise():
-    agrees(lambda x: np.ediff1d(x), (np.ones(3, bool),), native=False)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from capture_kit import check
-from test_bugs import agrees
 from test_capture_loops import SIZES
+
+from tests.bugs_kit import agrees
 
 
 def written(a, b):

@@ -1,0 +1,74 @@
+"""Bugs in what single functions of NumPy come to, each with the smallest program that showed it.
+
+A test is named for the bug.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.bugs_kit import agrees
+
+
+def test_a_diagonal_beyond_an_array_of_a_late_size_is_empty():
+    def beyond(x):
+        return np.diagonal(np.isclose(x, x), -2)
+
+    agrees(beyond, (np.ones((1, 1), np.uint8),), (np.ones((4, 3), np.uint8),), native=False)
+
+
+def test_a_range_steps_in_the_types_of_its_numbers():
+    def ranges(x):
+        return np.arange(np.float32(1.5), 3, 0.7) * x, np.arange(0.5, 3, np.float32(0.1))[:3] * x
+
+    agrees(ranges, (np.ones(3),))
+
+
+def test_a_dot_product_makes_numbers_wide():
+    def scaled(x):
+        return np.dot(x, 2), np.dot(1.5, x), np.vdot(x[0], 2)
+
+    for kind in (np.uint64, np.float32, np.uint8, np.complex64):
+        agrees(scaled, (np.ones(3, kind),))
+
+
+def test_real_and_imaginary_parts_of_numbers():
+    def parts(x, s):
+        return np.real(2) * x, np.imag(1j) * x, np.real(s) * x, np.imag(s) + np.real(x)
+
+    agrees(parts, (np.ones(3, np.float32), 0.5), (np.ones(2, np.uint8), np.float32(3)))
+
+
+def test_what_replaces_nan_does_not_widen():
+    def cleaned(x):
+        return np.nan_to_num(x, nan=np.float64(0.5), posinf=2, neginf=np.int64(-3))
+
+    agrees(cleaned, (np.array([np.nan, np.inf, -np.inf, 1], np.float32),))
+
+
+def test_numbers_that_select_chooses_do_not_fit_unsigned_integers():
+    def chosen(x):
+        return np.select([x > 1], [2], x)
+
+    agrees(chosen, (np.ones(3, np.uint8),), native=False)
+    agrees(chosen, (np.ones(3, np.int8),))
+
+
+def test_one_shift_rolls_all_axes():
+    def rolled(x):
+        return np.roll(x, [1], (0, 1)) + 1, np.roll(x, (1, 1), 1) + 1, np.roll(x, 2, (0, 1)) + 1
+
+    agrees(rolled, (np.arange(12.0).reshape(3, 4),))
+    agrees(lambda x: np.fft.fftshift(x), (np.array(3),), native=False)
+
+
+def test_library_functions_of_an_array_of_rank_0():
+    def trimmed(x):
+        return np.trim_zeros(x)
+
+    agrees(trimmed, (np.array(3),), native=False)
+    agrees(lambda x: np.interp(x, [0.0, 1], [1.0, 2]), (np.array(3j),), native=False)
+
+
+def test_differences_of_bools_raise():
+    agrees(lambda x: np.ediff1d(x), (np.ones(3, bool),), native=False)
