@@ -23,6 +23,7 @@ from tailorbird.emit.builder import MEMORY_TYPES, Module
 from tailorbird.emit.casts import is_float
 from tailorbird.emit.folds import Accumulator, Compensated
 from tailorbird.emit.frame import Frame
+from tailorbird.emit.turned import TurnsEmitter
 from tailorbird.emit.values import Values
 from tailorbird.lower.kernel import Axis, Fold, Nest, Op, Stage
 
@@ -145,7 +146,7 @@ class NestEmitter(Values):
         middle = whole if low == "0" else b.pure(f"add nsw i64 {low}, {whole}")
         with b.loop(low, middle, step) as i, self.axis(axis, i):
             body([k * width for k in range(unroll)])
-        if self.lanes_are_rows and width > 1 and unroll > 1:
+        if self.lanes_are_rows and width > 1 and unroll > 1 and not self.nest.turns:
             # Columns left over: one sweep over all of them, unless they fit one vector.
             left = b.pure(f"sub nsw i64 {high}, {middle}")
             several = b.pure(f"icmp sgt i64 {left}, {width}")
@@ -174,25 +175,6 @@ class NestEmitter(Values):
             for view in self.views:
                 view.masks = {}
 
-    def lane_mask(self, i: str, lane: int, high: str) -> str:
-        """The lanes from i + lane on that are below high: a mask register, or a compare without
-        AVX-512."""
-        b, w = self.b, self.s.width
-        left = b.pure(f"sub nsw i64 {high}, {i}")
-        if lane:
-            left = b.pure(f"sub nsw i64 {left}, {lane}")
-            left = b.pure(b.intrinsic("llvm.smax.i64", "i64", ("i64", left), ("i64", "0")))
-        left = b.pure(b.intrinsic("llvm.umin.i64", "i64", ("i64", left), ("i64", str(w))))
-        if not b.avx512 or w > 32:
-            count = b.splat(b.pure(f"trunc i64 {left} to i32"), "i32", w)
-            lanes = ", ".join(f"i32 {k}" for k in range(w))
-            return b.pure(f"icmp ult <{w} x i32> <{lanes}>, {count}")
-        # Not (1 << left) - 1: LLVM would subtract in w bits alone and leave the bits above them
-        # set, which it takes for lanes when it widens a store of bytes.
-        all_ones = ("i64", "-1")
-        ones = b.pure(b.intrinsic("llvm.x86.bmi.bzhi.64", "i64", all_ones, ("i64", left)))
-        return b.pure(f"bitcast i{w} {b.pure(f'trunc i64 {ones} to i{w}')} to <{w} x i1>")
-
     def inner_loops(self, axes: list[Axis], body: Callable[[], None]) -> None:
         if not axes:
             body()
@@ -211,7 +193,9 @@ class NestEmitter(Values):
                     view.store_all(stage.head, lane)
             if not stage.loops:
                 continue
-            if self.lanes_are_rows or not self.s.vector:
+            if self.nest.turns:
+                TurnsEmitter(self, stage, lanes).emit()
+            elif self.lanes_are_rows or not self.s.vector:
                 self.stage_in_lanes(stage, lanes)
             else:
                 self.stage_across_lanes(stage)

@@ -74,6 +74,25 @@ class Values:
         del self.memory.env[axis.name]
         self.memo = memo
 
+    def lane_mask(self, i: str, lane: int, high: str) -> str:
+        """The lanes from i + lane on that are below high: a mask register, or a compare without
+        AVX-512."""
+        b, w = self.b, self.s.width
+        left = b.pure(f"sub nsw i64 {high}, {i}")
+        if lane:
+            left = b.pure(f"sub nsw i64 {left}, {lane}")
+            left = b.pure(b.intrinsic("llvm.smax.i64", "i64", ("i64", left), ("i64", "0")))
+        left = b.pure(b.intrinsic("llvm.umin.i64", "i64", ("i64", left), ("i64", str(w))))
+        if not b.avx512 or w > 32:
+            count = b.splat(b.pure(f"trunc i64 {left} to i32"), "i32", w)
+            lanes = ", ".join(f"i32 {k}" for k in range(w))
+            return b.pure(f"icmp ult <{w} x i32> <{lanes}>, {count}")
+        # Not (1 << left) - 1: LLVM would subtract in w bits alone and leave the bits above them
+        # set, which it takes for lanes when it widens a store of bytes.
+        all_ones = ("i64", "-1")
+        ones = b.pure(b.intrinsic("llvm.x86.bmi.bzhi.64", "i64", all_ones, ("i64", left)))
+        return b.pure(f"bitcast i{w} {b.pure(f'trunc i64 {ones} to i{w}')} to <{w} x i1>")
+
     def widened(self, x: Ex, lane: int, ty: str, width: int) -> str:
         """The register of an expression with a number in every lane."""
         register, own = self.value(x, lane)

@@ -42,7 +42,7 @@ def weight(nest: Nest) -> int:
 def axis_to_divide(nest: Nest) -> Axis | None:
     """The outermost axis, if threads may share its points."""
     folds = any(stage.folds for stage in nest.stages)
-    if nest.packs or (nest.scan and not (nest.rows and folds)):
+    if nest.packs or (nest.scan and not nest.turns and not (nest.rows and folds)):
         return None
     if not nest.rows and (folds or not nest.inner or len(nest.stages) > 1):
         return None

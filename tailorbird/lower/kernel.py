@@ -242,5 +242,6 @@ class Nest:
     scan: bool = False  # the stage's stores see the folds as they run; or a move, in order
     packs: bool = False  # what the masks of its stores pick goes one after another
     only_if: list[Dim] = field(default_factory=list)  # nothing is read where one is not positive
+    turns: bool = False  # the inner axis is a loop of the program: in order, point by point
     swept: bool = False  # folds down an array that another nest runs along at the same time
     divided: Axis | None = None  # the axis over which threads share a nest inside loops

@@ -46,6 +46,7 @@ SHORT, MIDDLING = 512, 4096  # elements of rows of which four, or two, run toget
 FETCHED = 1 << 14  # bytes of rows that are read while others are still in the nearest cache
 DEAR = 12  # cost of an op, an exp say, of which two vectors fill the registers
 LIGHT = 8  # cost below which a map waits for memory
+MOST_TURNS = 8  # of a loop that are written out where it runs inside of a map
 HALF = 32  # bytes: such maps run better on half vectors, which seldom straddle two cache lines
 
 
@@ -92,6 +93,8 @@ def schedule(nest: Nest, width_bytes: int, sizes: Mapping[Sym, int] | None = Non
         return schedule_pack(nest, width_bytes, len(order), _widest(nest, order, ""))
     costs = [COSTS.get(x.op, 1) for x in order if isinstance(x, Op)]
     cost = sum(costs) + 1
+    if nest.turns:
+        return _schedule_turns(nest, order, cost, width_bytes)
     vector = _short_rows(nest, sizes or {})
     owes = MANY - product(a.extent for a in nest.inner) if vector else None
     vector = vector or _vector_axis(nest, order)
@@ -112,6 +115,20 @@ def schedule(nest: Nest, width_bytes: int, sizes: Mapping[Sym, int] | None = Non
     together, unroll = _together(nest, vector, order, unroll, sizes or {})
     ahead = _reads_ahead(nest, vector, together * _widest(nest, order, vector), sizes or {})
     nest.schedule = Schedule(vector, width, unroll, cost, owes, together, ahead)
+    return nest
+
+
+def _schedule_turns(nest: Nest, order: list[Ex], cost: int, width_bytes: int) -> Nest:
+    """Lanes are points of the map, in half vectors: the squares that are turned over stay small."""
+    named = {x.axis for x in order if isinstance(x, Index)}
+    rows = [a for a in nest.rows if a.extent != 1]
+    nest.rows = _collapse(rows, [p for p, _ in _positions(nest, order)], named)
+    places = [p for p, _ in _positions(nest, order)]
+    beside = [sum(p.stride(a.name) == 1 for p in places) for a in nest.rows]
+    vector = max(zip(beside, range(len(beside)), strict=True))[1]
+    name = nest.rows[vector].name
+    width = min(MOST_TURNS, min(width_bytes, HALF) // _widest(nest, order, name))
+    nest.schedule = Schedule(name, width, 2 if cost < 80 else 1, cost)
     return nest
 
 

@@ -12,16 +12,15 @@ compute only inside the loop is computed only if there are turns.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
 
 from tailorbird.dataclass import replace
-from tailorbird.fuse.flow import Position
-from tailorbird.ir.expr import Dim, Expr, Sym
 from tailorbird.lower.apart import Access, Apart, loads_of, sizes_of, stores_of
 from tailorbird.lower.bounds import Bounds
-from tailorbird.lower.kernel import Axis, Cell, Ex, Index, Load, Nest, Op, Size, Stage, Store
+from tailorbird.lower.interchange import interchanged
+from tailorbird.lower.kernel import Axis, Cell, Ex, Load, Nest, Stage, Store
+from tailorbird.lower.moved import NotAffine, Renamed, Unrolled, mentions
 from tailorbird.lower.panels import MakeBuffer, Panels
 from tailorbird.lower.rebuild import Rebuilt
 from tailorbird.lower.schedule import expressions, expressions_of
@@ -115,9 +114,10 @@ class _Turns:
         self.bounds.leave(step.var)
         if blocks is not None:
             return blocks
-        if len(step.body) == 1 and isinstance(step.body[0], Nest) and step.until is None:
-            return self.as_rows(step, step.body[0]) or step
-        return step
+        nest = step.body[0] if len(step.body) == 1 and step.until is None else None
+        if not isinstance(nest, Nest):
+            return step
+        return self.as_rows(step, nest) or interchanged(step, nest, self.apart) or step
 
     def by_blocks(self, step: Loop) -> Loop | None:
         """A loop of products, as a loop over blocks of its turns."""
@@ -125,8 +125,8 @@ class _Turns:
         if not isinstance(nest, Nest):
             return None
         try:
-            moved = _Unrolled(step, _axis_of(step)).nest(nest)
-        except _NotAffine:
+            moved = _with_rows(nest, Unrolled(step, _axis_of(step)))
+        except NotAffine:
             return None
         return self.panels.blocked(step, nest, moved)
 
@@ -162,12 +162,12 @@ class _Turns:
         """The nest with the turns of the loop around it as rows."""
         if nest.scan or nest.only_if or loop.step not in (1, -1):
             return None
-        if any(_mentions(a.extent, loop.var) for a in (*nest.rows, *nest.inner)):
+        if any(mentions(a.extent, loop.var) for a in (*nest.rows, *nest.inner)):
             return None
         axis = _axis_of(loop)
         try:
-            moved = _Unrolled(loop, axis).nest(nest)
-        except _NotAffine:
+            moved = _with_rows(nest, Unrolled(loop, axis))
+        except NotAffine:
             return None
         sizes = sizes_of(moved)
         stores = list(stores_of(moved))
@@ -185,10 +185,6 @@ def _read(step: ProgramStep) -> set[str]:
 
 def _axis_of(loop: Loop) -> Axis:
     return Axis(f"@{loop.var.name}", (loop.stop - loop.start) * loop.step)
-
-
-def _mentions(x: Dim, var: Sym) -> bool:
-    return isinstance(x, Expr) and var in x.symbols()
 
 
 # Two nests over the same rows
@@ -234,7 +230,7 @@ def _renamed(nest: Nest, axes: list[Axis]) -> list[Stage] | None:
     if [a.extent for a in own] != [a.extent for a in axes]:
         return None
     names = {a.name: b.name for a, b in zip(own, axes, strict=True)}
-    return _Renamed(names).stages(nest)
+    return Renamed(names).stages(nest)
 
 
 def _with_own_cells(nest: Nest, suffix: str) -> Nest:
@@ -248,59 +244,6 @@ def _with_own_cells(nest: Nest, suffix: str) -> Nest:
     for stage in stages:
         stage.folds = [replace(f, cell=rebuilt(f.cell)) for f in stage.folds]
     return Nest("", nest.rows, nest.inner, stages)
-
-
-class _Moved(ABC):
-    """Expressions of a nest at other positions."""
-
-    def stages(self, nest: Nest) -> list[Stage]:
-        rebuilt = Rebuilt(self.one)
-        stages = [rebuilt.stage(stage) for stage in nest.stages]
-        for stage in stages:
-            stage.head[:] = map(self.store, stage.head)
-            stage.stores[:] = map(self.store, stage.stores)
-        return stages
-
-    def store(self, x: Store) -> Store:
-        terms = tuple((t, self.fixed(stride)) for t, stride in x.computed)
-        index = tuple(map(self.position, x.index))
-        return replace(x, at=self.position(x.at), computed=terms, index=index)
-
-    def one(self, x: Ex) -> Ex:
-        if isinstance(x, Load):
-            terms = tuple((t, self.fixed(stride)) for t, stride in x.computed)
-            index = tuple(map(self.position, x.index))
-            return replace(x, at=self.position(x.at), computed=terms, index=index)
-        if isinstance(x, Index):
-            return self.along(x)
-        return self.size(x) if isinstance(x, Size) else x
-
-    @abstractmethod
-    def position(self, p: Position) -> Position:
-        """Where that is now."""
-
-    def fixed(self, stride: Dim) -> Dim:
-        return stride
-
-    def along(self, x: Index) -> Ex:
-        return x
-
-    def size(self, x: Size) -> Ex:
-        return x
-
-
-class _Renamed(_Moved):
-    """Axes under other names."""
-
-    def __init__(self, names: dict[str, str]) -> None:
-        self.names = names
-
-    def position(self, p: Position) -> Position:
-        axes = tuple((self.names.get(name, name), stride) for name, stride in p.axes)
-        return replace(p, axes=axes)
-
-    def along(self, x: Index) -> Ex:
-        return Index(self.names.get(x.axis, x.axis))
 
 
 def _forward(stores: list[Store], stored: set[str]) -> Rebuilt:
@@ -320,63 +263,10 @@ def _forward(stores: list[Store], stored: set[str]) -> Rebuilt:
     return Rebuilt(one)
 
 
-# A loop variable becomes an axis
-
-
-class _NotAffine(Exception):
-    """An index is no sum of multiples of the variable."""
-
-
-class _Unrolled(_Moved):
-    """The variable of a loop as its start and so many steps along an axis."""
-
-    def __init__(self, loop: Loop, axis: Axis) -> None:
-        self.loop = loop
-        self.axis = axis
-
-    def nest(self, nest: Nest) -> Nest:
-        stages = self.stages(nest)
-        if not nest.rows and not nest.inner and _is_map(nest):
-            (stage,) = stages
-            return Nest("", [], [self.axis], [Stage(stores=stage.head)], nodes=nest.nodes)
-        rows = [self.axis, *nest.rows]
-        return Nest("", rows, nest.inner, stages, nodes=nest.nodes)
-
-    def split(self, x: Dim) -> tuple[Dim, Dim]:
-        """x where the axis is 0, and how far one step along it moves x."""
-        var = self.loop.var
-        if isinstance(x, int) or var not in x.symbols():
-            return x, 0
-        rest: Dim = 0
-        times: Dim = 0
-        for monomial, c in x.terms:
-            others = list(monomial)
-            if var in others:
-                others.remove(var)
-                times = times + Expr(((tuple(others), c),)) if others else times + c
-            else:
-                rest = rest + Expr(((monomial, c),)) if monomial else rest + c
-        if _mentions(times, var) or _mentions(rest, var):
-            raise _NotAffine
-        return rest + times * self.loop.start, times * self.loop.step
-
-    def position(self, p: Position) -> Position:
-        offset, step = self.split(p.offset)
-        axes = tuple((name, self.fixed(stride)) for name, stride in p.axes)
-        if step != 0:
-            axes = ((self.axis.name, step), *axes)
-        return Position(offset, axes, p.terms)
-
-    def fixed(self, stride: Dim) -> Dim:
-        if _mentions(stride, self.loop.var):
-            raise _NotAffine
-        return stride
-
-    def size(self, x: Size) -> Ex:
-        offset, step = self.split(x.dim)
-        if step == 0:
-            return x
-        turned: Ex = Index(self.axis.name)
-        if step != 1:
-            turned = Op("multiply", (turned, Size(step)), "i64")
-        return turned if offset == 0 else Op("add", (turned, Size(offset)), "i64")
+def _with_rows(nest: Nest, turned: Unrolled) -> Nest:
+    """A nest with the turns of the loop around it as its first rows."""
+    stages = turned.stages(nest)
+    if not nest.rows and not nest.inner and _is_map(nest):
+        (stage,) = stages
+        return Nest("", [], [turned.axis], [Stage(stores=stage.head)], nodes=nest.nodes)
+    return Nest("", [turned.axis, *nest.rows], nest.inner, stages, nodes=nest.nodes)
