@@ -114,6 +114,7 @@ _ROWS = (
     Knob("huge_pages", BOOL, True, "Ask for huge pages under large results."),
     Knob("recycle", BOOL, True, "Reuse the memory of freed large results."),
     Knob("strict", BOOL, False, "Let bugs inside Tailorbird raise; for its own tests."),
+    Knob("sound", BOOL, False, "Assert the invariants of capturing; for Tailorbird's own tests."),
     Knob("plain", BOOL, False, "Compile nothing: every call runs the plain function."),
 )
 KNOBS: Mapping[str, Knob] = {row.name: row for row in _ROWS}

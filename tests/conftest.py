@@ -24,6 +24,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     if getattr(config, "cache", None) is not None:
         os.environ.setdefault("TAILOR_CACHE_DIR", str(config.cache.mkdir("objects")))
+    os.environ.setdefault("TAILOR_SOUND", "1")
     os.environ.setdefault("TAILOR_PLANS", "0")  # every test runs every stage
 
 

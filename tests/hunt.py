@@ -331,7 +331,10 @@ def hunt(seed: int, first: int, programs: int, minutes: float) -> tuple[int, Cou
         count = min(250, first + programs - index)
         command = [sys.executable, "-m", "tests.hunt", "--work", f"{seed},{index},{count}"]
         child = subprocess.run(
-            command, capture_output=True, text=True, env={**os.environ, "TAILOR_CACHE": "0"}
+            command,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "TAILOR_CACHE": "0", "TAILOR_SOUND": "1"},
         )
         lines = [json.loads(line) for line in child.stdout.splitlines() if line.startswith("{")]
         for line in lines:

@@ -248,6 +248,7 @@ def apart(kind, seeds, native):
 
 
 def main():
+    os.environ.setdefault("TAILOR_SOUND", "1")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--programs", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)

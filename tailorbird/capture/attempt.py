@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tailorbird import knobs
+from tailorbird.capture import sound
 from tailorbird.capture.heap import contents, derived, restore
 from tailorbird.capture.tracer import Tracer
 
@@ -57,6 +59,8 @@ class Attempt:
         t.frozen[:] = self.frozen
         t.lenders[:] = self.lenders
         del t.reasons[self.reasons :]
+        if knobs.get("sound"):
+            sound.put_back(self, Attempt(t))
 
     def _heap(self) -> None:
         restore(self.t, self.heap)

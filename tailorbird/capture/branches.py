@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tailorbird.capture import sound
 from tailorbird.capture.arith import facts_of
 from tailorbird.capture.attempt import Attempt, put_back
 from tailorbird.capture.either import MOST_SIDES, distinct, either, tidy
@@ -94,7 +95,9 @@ def branch(
         frame.names = dict(start.names[-1][1])
         del t.stack[len(start.stack) :]
     del t.frozen[frozen:]
-    return _Join(t, frame, test, start, arms).outcome(live)
+    outcome = _Join(t, frame, test, start, arms).outcome(live)
+    sound.heap(t)
+    return outcome
 
 
 def select(t: Tracer, frame: Frame, test: Value, then: Run, other: Run) -> Any:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tailorbird.capture import tagging
+from tailorbird.capture import sound, tagging
 from tailorbird.capture.attempt import put_back
 from tailorbird.capture.branches import (
     MISSING,
@@ -61,6 +61,7 @@ class Closing(Opening):
             self.find_returned(which)
         if self.again:
             return False
+        sound.correspondence(which, self.heads(), self.pins & set(which))
         self.close(which)
         return True
 

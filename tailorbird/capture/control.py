@@ -379,7 +379,10 @@ def while_test(t: Tracer, site: Site) -> Operand:
 
     def test() -> Operand:
         t.line = s.lineno
-        return condition(t, t.evaluate(s.test, frame), shown(s.test))
+        depth = len(t.stack)
+        found = condition(t, t.evaluate(s.test, frame), shown(s.test))
+        del t.stack[depth:]
+        return found
 
     goes_on = frame.names.get(site.goes_on, True)
     if goes_on is True:

@@ -16,6 +16,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
+from tailorbird.capture import sound
 from tailorbird.capture.attempt import Attempt
 from tailorbird.capture.closing import Closing
 from tailorbird.capture.heap import containers
@@ -108,6 +109,8 @@ def captured_loop(t: Tracer, site: Site) -> None:
     frame.names.pop(site.goes_on, None)
     if reason is not None:
         t.refuse("loop_shape", name=reason)
+    sound.names(frame.names, site.live)
+    sound.heap(t)
 
 
 def _prepare(site: Site) -> None:
