@@ -147,7 +147,8 @@ def _steps(steps: Sequence[Any], indent: str = "") -> Iterator[tuple[str, str]]:
 def _head(step: Loop | While | Branch) -> str:
     if isinstance(step, Loop):
         stops = " with a way out" if step.until is not None else ""
-        return f"for {step.var} in {step.start}:{step.stop}:{step.step}{stops}"
+        threads = ", threads over turns" if step.divided else ""
+        return f"for {step.var} in {step.start}:{step.stop}:{step.step}{stops}{threads}"
     return "while" if isinstance(step, While) else "if"
 
 

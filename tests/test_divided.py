@@ -6,70 +6,41 @@ With `parallel=0` every nest that may be divided is, at any size.
 from __future__ import annotations
 
 import copy
-import inspect
 import os
 import random
 import signal
 import threading
 import time
-import warnings
 
 import numpy as np
 import pytest
+from divided_kit import (
+    N,
+    R,
+    at_threads,
+    equal,
+    everything_is_divided,
+    places,
+    program_of,
+    same,
+    square,
+    turns,
+)
 from hunt_loops import KINDS, function_of, inputs, near
 from test_turns import CASES
 
 import examples
 import tailorbird as tb
-from tailorbird import knobs, pipeline
+from tailorbird import knobs
 from tailorbird.assemble import pool
 from tailorbird.dataclass import replace
 from tailorbird.errors import Refused
 from tailorbird.ir.expr import evaluate
 from tailorbird.lower.apart import loads_of, stores_of
 from tailorbird.lower.kernel import Nest
-from tailorbird.lower.steps import Loop, bodies, inner_steps
-from tailorbird.pipeline import run_stages
+from tailorbird.lower.steps import inner_steps
 
-R = np.random.default_rng(5)
-N = 13
-
-
-@pytest.fixture(autouse=True)
-def everything_is_divided():
-    with knobs.scope(parallel=0, race=False, cache=False, strict=True), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-    pool.refresh()
-
-
-def at_threads(count, f, arguments):
-    """What a call returns or raises, and its arguments afterwards, with so many threads."""
-    with knobs.scope(threads=count):
-        pool.refresh()
-        mine = copy.deepcopy(arguments)
-        try:
-            return f(*mine), mine
-        except (IndexError, ValueError, ZeroDivisionError, OverflowError) as error:
-            return type(error), mine
-
-
-def same(f, arguments, plain, close):
-    """One thread and two agree to the bit, and with the plain function up to rounding."""
-    with np.errstate(all="ignore"):
-        one, *others = (at_threads(count, f, arguments) for count in (1, 2, 2))
-        for other in others:
-            assert equal(one, other)
-        assert close(at_threads(1, plain, arguments), one)
-
-
-def equal(a, b):
-    if isinstance(a, (tuple, list)):
-        return type(a) is type(b) and len(a) == len(b) and all(map(equal, a, b))
-    if isinstance(a, np.ndarray):
-        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-    return type(a) is type(b) and (a == b or (a != a and b != b))
-
+__all__ = ["everything_is_divided"]
 
 # Programs, at one thread and at two
 
@@ -160,10 +131,6 @@ def masked(t, a):
         a[a > 0.4] *= 0.5
 
 
-def square():
-    return R.random((N, N))
-
-
 NESTS = [  # function, its arguments, nests that are divided
     (heat, lambda: (3, square(), square()), 2),
     (eliminate, lambda: (square() + N * np.eye(N),), 2),
@@ -185,39 +152,6 @@ def test_nests(function, make, least):
     assert f.variants
     text = f.explain(*arguments).text()
     assert text.count("threads over") >= least
-
-
-def program_of(function, arguments):
-    """A lowered program, and the sizes of the call by symbol."""
-    names = list(inspect.signature(function).parameters)
-    work = run_stages(function, dict(zip(names, arguments)), names, "lower")
-    return work.program, pipeline._sizes(work)
-
-
-def turns(steps, known):
-    """Every nest with values of the variables around it: at the first, a middle and the last."""
-    for step in steps:
-        if isinstance(step, Nest):
-            yield step, known
-        elif isinstance(step, Loop):
-            ends = (evaluate(x, known) for x in (step.start, step.stop))
-            values = range(*ends, step.step)
-            picked = {values[k] for k in (0, len(values) // 2, -1)} if values else ()
-            for value in picked:
-                yield from turns(step.body, known | {step.var: value})
-        else:
-            for inside in bodies(step):
-                yield from turns(inside, known)
-
-
-def places(position, nest, axis, part, known):
-    """The elements at a position, over the points of a nest with one axis cut to a part of it."""
-    found = np.array([evaluate(position.offset, known)])
-    for a in (*nest.rows, *nest.inner):
-        points = np.arange(evaluate(a.extent, known))
-        points = points[part] if a is axis else points
-        found = np.add.outer(found, points * evaluate(position.stride(a.name), known)).ravel()
-    return set(found.tolist())
 
 
 def meeting(nest, known):

@@ -1,6 +1,8 @@
-"""How a nest inside of loops runs, in LLVM IR: on one thread, or divided over the pool.
+"""How a nest inside of loops runs, or a loop whose turns are independent, in LLVM IR: on one
+thread, or divided over the pool.
 
-`tb_divide(kernel, env, n, work, step, pace)` runs a kernel over n points. Where there is enough to
+`tb_divide(kernel, env, n, work, step, pace, watch)` runs a kernel over n points; the caller calls
+`watch(env)`, if that is not null, now and then while it waits for others. Where there is enough to
 do for several threads, it takes the time of both ways, work by work, and goes the faster of them;
 the other is tried again now and then, more seldom each time that it loses. So threads help where
 they do, and a machine whose cores are busy with something else costs no more than a trial.
@@ -20,7 +22,8 @@ SOON, LATE = 8, 4096  # turns between trials, at first and at most
 _TEXT = r"""
 declare i64 @llvm.readcyclecounter()
 
-define void @tb_divide(ptr %kernel, ptr %env, i64 %n, i64 %work, i64 %step, ptr %pace) {
+define void @tb_divide(ptr %kernel, ptr %env, i64 %n, i64 %work, i64 %step,
+                       ptr %pace, ptr %watch) {
 entry:
   %more = shl i64 %work, AWAKE
   %parallel = call i1 @worth(i64 %more)
@@ -33,7 +36,7 @@ several:
   %always = icmp eq i64 %least, 1
   br i1 %always, label %divide, label %paced
 divide:
-  call void @divided(ptr %kernel, ptr %env, i64 %n, i64 %step)
+  call void @divided(ptr %kernel, ptr %env, i64 %n, i64 %step, ptr %watch)
   ret void
 paced:
   %p.divided = getelementptr i64, ptr %pace, i64 1
@@ -53,7 +56,7 @@ paced:
   %start = call i64 @llvm.readcyclecounter()
   br i1 %divides, label %many, label %one
 many:
-  call void @divided(ptr %kernel, ptr %env, i64 %n, i64 %step)
+  call void @divided(ptr %kernel, ptr %env, i64 %n, i64 %step, ptr %watch)
   br label %ran
 one:
   call void %kernel(ptr %env, i64 0, i64 %n, i64 0)

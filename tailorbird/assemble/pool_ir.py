@@ -1,6 +1,7 @@
 """The thread pool, in LLVM IR: no Python, no OpenMP, nothing to install.
 
-`tb_parfor(fn, arg, n)` runs `fn(arg, i)` for every i below n, on the caller and on the workers.
+`tb_parfor(fn, arg, n)` runs `fn(arg, i)` for every i below n, on the caller and on the workers;
+`tb_watched(fn, arg, n, watch, what)` does too, and calls `watch(what)` now and then while it waits.
 
 Invariants:
 - A job is published by opening `ticket` = generation << 32 | next chunk. A chunk is claimed by
@@ -19,7 +20,7 @@ Invariants:
 
 from __future__ import annotations
 
-EXPORTS = ("tb_parfor", "tb_threads", "tb_pool_reset", "tb_pool_started")
+EXPORTS = ("tb_parfor", "tb_watched", "tb_threads", "tb_pool_reset", "tb_pool_started")
 
 IR = r"""
 @tb_threads      = global i64 1, align 64       ; how many threads may work on a job
@@ -164,6 +165,11 @@ define void @tb_pool_reset() {
 }
 
 define void @tb_parfor(ptr %fn, ptr %arg, i64 %n) {
+  call void @tb_watched(ptr %fn, ptr %arg, i64 %n, ptr null, ptr null)
+  ret void
+}
+
+define void @tb_watched(ptr %fn, ptr %arg, i64 %n, ptr %watch, ptr %what) {
 entry:
   %threads = load atomic i64, ptr @tb_threads monotonic, align 8
   %one = icmp ult i64 %threads, 2
@@ -218,7 +224,8 @@ work:
   call void @run_chunks(i32 %g1)
   br label %wait
 wait:
-  %k = phi i64 [0, %work], [%k1, %pause], [0, %yield]
+  %k = phi i64 [0, %work], [%k1, %pause], [0, %yield], [0, %look]
+  %y = phi i64 [0, %work], [%y, %pause], [%y1, %yield], [0, %look]
   %d = load atomic i64, ptr @done acquire, align 8
   %all = icmp eq i64 %d, %n
   br i1 %all, label %end, label %pause
@@ -228,7 +235,14 @@ pause:
   %again = icmp ult i64 %k1, 1000
   br i1 %again, label %wait, label %yield
 yield:
-  %y = call i32 @sched_yield()
+  %yielded = call i32 @sched_yield()
+  %y1 = add i64 %y, 1
+  %long = icmp ugt i64 %y1, 64
+  %someone = icmp ne ptr %watch, null
+  %looks = and i1 %long, %someone
+  br i1 %looks, label %look, label %wait
+look:
+  %seen = call i32 %watch(ptr %what)
   br label %wait
 end:
   store atomic i32 0, ptr @busy release, align 4

@@ -53,7 +53,8 @@ define internal void @chunk(ptr %job, i64 %c) {
   ret void
 }
 
-define internal void @chunks(ptr %kernel, ptr %f, i64 %n, i64 %chunk, i64 %count) {
+define internal void @chunks(ptr %kernel, ptr %f, i64 %n, i64 %chunk, i64 %count,
+                             ptr %watch) {
   %job = alloca [4 x i64], align 16
   store ptr %kernel, ptr %job
   %p.f = getelementptr i64, ptr %job, i64 1
@@ -62,7 +63,7 @@ define internal void @chunks(ptr %kernel, ptr %f, i64 %n, i64 %chunk, i64 %count
   store i64 %n, ptr %p.n
   %p.chunk = getelementptr i64, ptr %job, i64 3
   store i64 %chunk, ptr %p.chunk
-  call void @tb_parfor(ptr @chunk, ptr %job, i64 %count)
+  call void @tb_watched(ptr @chunk, ptr %job, i64 %count, ptr %watch, ptr %f)
   ret void
 }
 
@@ -74,11 +75,11 @@ one:
   call void %kernel(ptr %f, i64 0, i64 %n, i64 0)
   ret void
 many:
-  call void @divided(ptr %kernel, ptr %f, i64 %n, i64 %step)
+  call void @divided(ptr %kernel, ptr %f, i64 %n, i64 %step, ptr null)
   ret void
 }
 
-define internal void @divided(ptr %kernel, ptr %f, i64 %n, i64 %step) {
+define internal void @divided(ptr %kernel, ptr %f, i64 %n, i64 %step, ptr %watch) {
   %threads = load atomic i64, ptr @tb_threads monotonic, align 8
   %pieces = mul i64 %threads, 4
   %n1 = add i64 %n, %pieces
@@ -94,7 +95,7 @@ define internal void @divided(ptr %kernel, ptr %f, i64 %n, i64 %step) {
   %c1 = add i64 %n, %chunk
   %c2 = sub i64 %c1, 1
   %count = sdiv i64 %c2, %chunk
-  call void @chunks(ptr %kernel, ptr %f, i64 %n, i64 %chunk, i64 %count)
+  call void @chunks(ptr %kernel, ptr %f, i64 %n, i64 %chunk, i64 %count, ptr %watch)
   ret void
 }
 
@@ -106,7 +107,7 @@ entry:
   %parallel = and i1 %worth, %several
   br i1 %parallel, label %many, label %head
 many:
-  call void @chunks(ptr %kernel, ptr %f, i64 %n, i64 %chunk, i64 %count)
+  call void @chunks(ptr %kernel, ptr %f, i64 %n, i64 %chunk, i64 %count, ptr null)
   br label %done
 head:
   %back = icmp ne i32 %backward, 0

@@ -68,7 +68,7 @@ stop:
 LibraryEmitter = Callable[[Gemm | Factor | PythonCall, str], list[Hashable]]
 
 
-class _LocalFrame(Frame):
+class LocalFrame(Frame):
     """The frame as code inside a control function sees it: scalars in stack slots, and integers
     over loop variables computed on the spot.
     """
@@ -136,7 +136,7 @@ class ControlEmitter(Integers):
         self.step = step
         self.library = library
         self.b = Builder(module)
-        self.local = _LocalFrame(frame, self)
+        self.local = LocalFrame(frame, self)
         self.written = written_by(step.steps)
         self.inner = {
             s.var if isinstance(s, Loop) else s.symbol
@@ -161,9 +161,12 @@ class ControlEmitter(Integers):
         for label, status in (("leave", 1), ("stopped", 2)):
             b.label(label)
             b.do(f"ret i32 {status}")
-        wide = 'nounwind "prefer-vector-width"="512"' if self.module.avx512 else "nounwind"
-        text = b.function(f"i32 @{self.step.name}(ptr %f)", wide)
+        text = b.function(f"i32 @{self.step.name}(ptr %f)", self.attributes)
         self.module.functions.append(text)
+
+    @property
+    def attributes(self) -> str:
+        return 'nounwind "prefer-vector-width"="512"' if self.module.avx512 else "nounwind"
 
     # -- integers
 
@@ -240,6 +243,11 @@ class ControlEmitter(Integers):
         self.symbols[step.symbol] = value
 
     def loop(self, step: Loop) -> None:
+        if step.divided:
+            from tailorbird.emit.turns import TurnsEmitter
+
+            TurnsEmitter(self, step).emit()
+            return
         low, high = self.exact_size(step.start), self.exact_size(step.stop)
         known = dict(self.symbols)
         with self.b.turns(low, high, step.step) as (counter, behind):
@@ -309,21 +317,31 @@ class ControlEmitter(Integers):
                 points = product(a.extent for a in [*step.rows, *step.inner])
                 if self.is_known(points):
                     work = work + points * step.schedule.cost
-        left = b.here(f"load i64, ptr {self.budget}")
-        rest = b.here(f"sub i64 {left}, {self.size(work)}")
-        b.do(f"store i64 {rest}, ptr {self.budget}")
+        rest = self.spend(self.size(work))
         with b.when(b.here(f"icmp slt i64 {rest}, 0")):
             b.do(f"store i64 {BUDGET}, ptr {self.budget}")
-            b.define("tb_poll", POLL)
-            for line in (
-                "declare void @tb_PyEval_RestoreThread(ptr)",
-                "declare ptr @tb_PyEval_SaveThread()",
-                "declare i32 @tb_PyErr_CheckSignals()",
-            ):
-                b.declare(line)
-            state = self.frame.address(b, "gil")
-            signal = b.here(f"call i32 @tb_poll(ptr {state})")
-            b.go_on(b.here(f"icmp eq i32 {signal}, 0"), "stopped")
+            b.go_on(b.here(f"icmp eq i32 {self.look()}, 0"), "stopped")
+
+    def spend(self, work: str) -> str:
+        """Counts some work down; what is left."""
+        left = self.b.here(f"load i64, ptr {self.budget}")
+        rest = self.b.here(f"sub i64 {left}, {work}")
+        self.b.do(f"store i64 {rest}, ptr {self.budget}")
+        return rest
+
+    def look(self) -> str:
+        """Looks at signals; 0 if there is none."""
+        self.define_poll()
+        return self.b.here(f"call i32 @tb_poll(ptr {self.frame.address(self.b, 'gil')})")
+
+    def define_poll(self) -> None:
+        self.b.define("tb_poll", POLL)
+        for line in (
+            "declare void @tb_PyEval_RestoreThread(ptr)",
+            "declare ptr @tb_PyEval_SaveThread()",
+            "declare i32 @tb_PyErr_CheckSignals()",
+        ):
+            self.b.declare(line)
 
     def is_known(self, dim: Dim) -> bool:
         if isinstance(dim, int):

@@ -1,4 +1,5 @@
-"""Which nests inside loops and branches are divided among threads, and over which axis.
+"""Which nests inside loops and branches are divided among threads, and over which axis; and which
+loops are, by their turns.
 
 In: a scheduled program, and the sizes of the call at hand. Out: the same program, `divided` set
 where it may pay. Whether it does is decided at run time, by how many points there are and how many
@@ -6,22 +7,26 @@ threads are allowed; what is small in the call at hand is emitted in place, wher
 
 Invariants: a nest is divided over its outermost axis, and only where every store moves along it:
 rows are independent, and so are the points of a nest of maps. What folds without rows, packs, or
-scatters runs on one thread, as do loops whose turns need one another.
+scatters runs on one thread, as do loops whose turns need one another (`independent.py`). What is
+inside a loop that is divided is not divided again.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from tailorbird import knobs
-from tailorbird.ir.expr import Sym, evaluate
+from tailorbird.ir.expr import Dim, Sym, evaluate
 from tailorbird.lower.apart import stores_of
 from tailorbird.lower.bounds import Bounds
 from tailorbird.lower.kernel import Axis, Load, Nest
 from tailorbird.lower.schedule import expressions
-from tailorbird.lower.steps import Control, Loop, Program, ProgramStep, bodies
+from tailorbird.lower.steps import Control, Loop, Program, ProgramStep, While, bodies
 
 LANES = 8  # of a vector, against which the weight of scalars is reckoned
+TURN = 8  # weight of a turn of a loop, or of a step in it, apart from its nests
+MANY = 16  # turns of a loop that are worth dividing; and of one of which nobody knows how many
 AWAKE = 1  # log2 of how much less work pays inside of loops, where other threads wait awake
 
 
@@ -62,9 +67,11 @@ class _Divider:
             if isinstance(step, Nest):
                 step.divided = axis_to_divide(step) if self.may_pay(step) else None
             elif isinstance(step, Loop):
-                self.bounds.enter(step.var, step.start, step.stop, step.step)
-                self.steps(step.body)
-                self.bounds.leave(step.var)
+                step.divided = self.turn_to_divide(step)
+                if not step.divided:
+                    self.bounds.enter(step.var, step.start, step.stop, step.step)
+                    self.steps(step.body)
+                    self.bounds.leave(step.var)
             else:
                 for inside in bodies(step):
                     self.steps(inside)
@@ -73,11 +80,52 @@ class _Divider:
         """Whether there is enough to do in some turn of the call at hand."""
         if self.least == 0:
             return True
-        work = weight(nest)
-        for axis in (*nest.rows, *nest.inner):
-            most = self.bounds.most(axis.extent)
-            try:
-                work *= 0 if most is None else evaluate(most, self.sizes)
-            except KeyError:
-                return False
-        return work >= self.least
+        return self.work(nest, 0) >= self.least
+
+    def work(self, nest: Nest, unknown: int) -> int:
+        """The most that a nest costs in the call at hand."""
+        extents = (self.most(a.extent, unknown) for a in (*nest.rows, *nest.inner))
+        return weight(nest) * math.prod(extents)
+
+    def most(self, x: Dim, unknown: int) -> int:
+        """How large a number becomes in the call at hand, or another one if that is not known."""
+        most = self.bounds.most(x)
+        try:
+            return unknown if most is None else max(0, evaluate(most, self.sizes))
+        except KeyError:
+            return unknown
+
+    # -- loops by their turns
+
+    def turn_to_divide(self, loop: Loop) -> int:
+        """What a turn costs, if threads may share them and there is enough to do; else 0."""
+        if not loop.independent:
+            return 0
+        turns = self.turns(loop)
+        one = self.turn(loop)
+        enough = turns >= MANY and turns * one >= self.least
+        return one if enough or self.least == 0 else 0
+
+    def turns(self, loop: Loop) -> int:
+        return self.most((loop.stop - loop.start) * (1 if loop.step > 0 else -1), MANY) // abs(
+            loop.step
+        )
+
+    def turn(self, loop: Loop) -> int:
+        self.bounds.enter(loop.var, loop.start, loop.stop, loop.step)
+        one = self.all_of(loop.body)
+        self.bounds.leave(loop.var)
+        return one
+
+    def all_of(self, steps: Sequence[ProgramStep]) -> int:
+        """What some steps are reckoned to cost; branches as if both arms ran."""
+        total = TURN
+        for step in steps:
+            if isinstance(step, Nest):
+                total += TURN + self.work(step, MANY)
+            elif isinstance(step, Loop):
+                total += self.turns(step) * self.turn(step)
+            else:
+                times = MANY if isinstance(step, While) else 1
+                total += TURN + times * sum(map(self.all_of, bodies(step)))
+        return total

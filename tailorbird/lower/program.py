@@ -32,6 +32,7 @@ from tailorbird.ir.node import (
 from tailorbird.ir.ops import LINEAR, OPS
 from tailorbird.ir.scope import bare
 from tailorbird.lower.divide import divide_all
+from tailorbird.lower.independent import find_independent
 from tailorbird.lower.jam import jam_all
 from tailorbird.lower.kernel import Buffer, Nest, Store, c_strides, f_strides
 from tailorbird.lower.linear import column_strides, factor, is_factor
@@ -84,6 +85,7 @@ def lower(
         lowerer = Lowerer(graph, plan, layouts)
         program = lowerer.run()
         share(program, lowerer.views, lowerer.copies, lowerer.windows)
+    find_independent(program.steps)
     backward = False
     for k, step in enumerate(inner_steps(program.steps)):
         if isinstance(step, Nest):

@@ -42,7 +42,9 @@ def show_step(step: ProgramStep) -> list[str]:
         return [f"  {step.name}{cells}", *inside[0]]
     if isinstance(step, Loop):
         until = "" if step.until is None else f" until {step.until.name}"
-        return [f"  for {step.var} in {step.start}:{step.stop}:{step.step}{until}", *inside[0]]
+        threads = ", threads over turns" if step.divided else ""
+        head = f"  for {step.var} in {step.start}:{step.stop}:{step.step}{until}{threads}"
+        return [head, *inside[0]]
     if isinstance(step, Sweep):
         return [f"  sweep {step.down.inner[0].extent} rows in blocks", *inside[0]]
     if isinstance(step, While):

@@ -111,7 +111,10 @@ class Bind:
 
 @dataclass
 class Loop:
-    """The body for every value of a variable; after a turn that sets `stop` no other comes."""
+    """The body for every value of a variable; after a turn that sets `until` no other comes.
+    `independent` turns may run in any order; `divided` is what one of them is reckoned to cost
+    where threads may share them.
+    """
 
     var: Sym
     start: Dim
@@ -119,6 +122,8 @@ class Loop:
     step: int
     body: list[ProgramStep]
     until: Buffer | None = None
+    independent: bool = False
+    divided: int = 0
 
 
 @dataclass
