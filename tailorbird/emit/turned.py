@@ -112,6 +112,8 @@ class TurnsEmitter:
                 self.columns[key] = []
                 if isinstance(source, Load):
                     self.columns[key] = self.load_square(key, source, first, mask)
+            if not masked:
+                self.ask_for_next(first)
             comes = [self.turn(k, first, high, masked) for k in range(self.width)]
             for key in self.keys:
                 source = self.stream(key).source
@@ -178,6 +180,22 @@ class TurnsEmitter:
                 self.store(store, lane, value, mask)
 
     # -- squares
+
+    def ask_for_next(self, first: str) -> None:
+        """The caches fetch the squares of the next points meanwhile: there are too many lines of
+        memory at once for the hardware to follow.
+        """
+        e, b = self.e, self.b
+        kind = "ptr", "i32", "i32", "i32"
+        on = self.width * e.s.unroll
+        with e.axis(self.axis, first):
+            for key in self.keys:
+                source = self.stream(key).source
+                for k in range(self.width if self.stream(key).square else 0):
+                    place = e.memory.place(source.buffer, source.at, key[1] + k + on, [], None)
+                    how = place.pointer, "1" if isinstance(source, Store) else "0", "3", "1"
+                    args = zip(kind, how, strict=True)
+                    b.do(b.intrinsic("llvm.prefetch.p0", "void", *args))
 
     def rows(self, key: Key, first: str, mask: str) -> list[tuple[str, str]]:
         """For every point of a square its address and mask; backward ones from their end."""
