@@ -20,8 +20,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tailorbird import events, knobs
 from tailorbird.assemble import build, symbols, target
 from tailorbird.capture import capture
@@ -36,7 +34,7 @@ from tailorbird.fuse.groups import fuse
 from tailorbird.fuse.show import show_plan
 from tailorbird.ir.expr import Sym
 from tailorbird.ir.node import Graph
-from tailorbird.ir.scope import bare
+from tailorbird.ir.scope import sizes_of
 from tailorbird.ir.show import show
 from tailorbird.ir.verify import verify
 from tailorbird.lower.program import lower
@@ -105,20 +103,7 @@ def _fuse(work: Work) -> None:
 def _lower(work: Work) -> None:
     layouts = tuple(leaf.layout for leaf in work.leaves[: len(work.graph.parameters)])
     width = target.host().vector_bytes
-    work.program = lower(work.graph, work.plan, layouts, width, _sizes(work))
-
-
-def _sizes(work: Work) -> dict[Sym, int]:
-    """The sizes and integers of the call at hand, by symbol."""
-    sizes: dict[Sym, int] = {}
-    for parameter, value in zip(work.graph.parameters, work.values):
-        for dim, size in zip(parameter.type.shape, np.shape(value)):
-            found = bare(dim)
-            if found is not None:
-                sizes[found] = size
-    for name, value in zip(work.graph.ints, work.values[len(work.graph.parameters) :]):
-        sizes[Sym(name, "int")] = value
-    return sizes
+    work.program = lower(work.graph, work.plan, layouts, width, sizes_of(work.graph, work.values))
 
 
 def _emit(work: Work) -> None:
@@ -188,7 +173,7 @@ def build_variant(
         build.cache_key(work.ir, target.host()),
         lambda: whole.program.graph,
         lambda graph: whole,
-        {sym.name: size for sym, size in _sizes(work).items()},
+        {sym.name: size for sym, size in sizes_of(work.graph, work.values).items()},
     )
     variant = make_variant(recipe, work.library, work.milliseconds)
     variant.reasons += work.captured.reasons

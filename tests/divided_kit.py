@@ -9,9 +9,10 @@ import warnings
 import numpy as np
 import pytest
 
-from tailorbird import knobs, pipeline
+from tailorbird import knobs
 from tailorbird.assemble import pool
 from tailorbird.ir.expr import evaluate
+from tailorbird.ir.scope import sizes_of
 from tailorbird.lower.kernel import Nest
 from tailorbird.lower.steps import Loop, bodies
 from tailorbird.pipeline import run_stages
@@ -64,7 +65,7 @@ def program_of(function, arguments):
     """A lowered program, and the sizes of the call by symbol."""
     names = list(inspect.signature(function).parameters)
     work = run_stages(function, dict(zip(names, arguments)), names, "lower")
-    return work.program, pipeline._sizes(work)
+    return work.program, sizes_of(work.graph, work.values)
 
 
 def turns(steps, known):

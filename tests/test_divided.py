@@ -223,6 +223,21 @@ def test_what_is_small_is_emitted_in_place():
     assert (small, large) == (0, 2)
 
 
+def test_code_that_was_made_for_small_arrays_is_made_anew_for_large_ones():
+    with knobs.scope(parallel=1 << 20, race=True, threads=2):
+        f = tb.tailor(heat, background=False)
+        for n, wanted in ((40, 0), (50, 0), (900, 2), (60, 2), (1800, 2)):
+            f(2, np.zeros((n, n)), np.zeros((n, n)))
+            a = np.zeros((n, n))
+            assert f.explain(2, a, a.copy()).text().count("threads over") == wanted
+        assert len(f.variants) == 2
+    with knobs.scope(parallel=1 << 20, race=True, threads=1):
+        f = tb.tailor(heat, background=False)
+        for n in (40, 900):
+            f(2, np.zeros((n, n)), np.zeros((n, n)))
+        assert len(f.variants) == 1
+
+
 def test_threads_are_left_alone_by_a_limit_of_one():
     f = tb.tailor(heat, background=False)
     with knobs.scope(threads=1):

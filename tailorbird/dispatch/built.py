@@ -119,8 +119,9 @@ class Record:
     """What is known about one key.
 
     `why` stands when such calls stay plain, `missed` when the last attempt at one more variant was
-    refused. `ticket` is the worker's generation while a build is under way, `visits` counts the
-    calls that asked while there was no variant.
+    refused. `outgrown` is a variant that was made for smaller calls than now come. `ticket` is the
+    worker's generation while a build is under way, `visits` counts the calls that asked while there
+    was no variant.
     """
 
     built: list[Built] = field(default_factory=list)
@@ -128,6 +129,7 @@ class Record:
     missed: Why | None = None
     ticket: int = 0
     attempts: int = 0
+    outgrown: Built | None = None
     visits: int = 0
     plain: dict[int, Seen] = field(default_factory=dict)
 

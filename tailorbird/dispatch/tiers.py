@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tailorbird import events, knobs
-from tailorbird.assemble import memory
+from tailorbird.assemble import memory, pool
 from tailorbird.dispatch import object as callables
 from tailorbird.dispatch.built import PASSING, Built, Record, Seen, make_built
 from tailorbird.dispatch.race import NATIVE, PLAIN, Heat
@@ -141,6 +141,8 @@ class Tiers:
         result = self.try_built(record, call)
         if result is MISS and self.may_build_more(record) and self.request(record, values, obj):
             result = self.try_built(record, call)
+        if record.outgrown is not None:
+            self.grow(record, record.outgrown, values, obj)
         return self.run_plain(record, call) if result is MISS else result
 
     def record_of(self, values: Values) -> Record:
@@ -169,6 +171,8 @@ class Tiers:
         size = bucket(variant.elements(found))
         heat = variant.heats.get(size)
         if heat is None:
+            if built is record.built[0] and built.variant.is_small_for(found):
+                record.outgrown = built
             seen = record.plain.get(bucket(elements(call.values)), Seen())
             heat = variant.heats.setdefault(size, seen.heat())
         elif heat.winner and variant.is_due:
@@ -269,6 +273,22 @@ class Tiers:
         elif not WORKER.submit(lambda: self.make(record, values, obj)):
             record.ticket = 0
         return not behind
+
+    def grow(self, record: Record, built: Built, values: Values, obj: Any) -> None:
+        """Builds another variant for larger calls, where threads could share more of them."""
+        record.outgrown = None
+        if pool.threads() == 1 or record.attempts >= MOST_VARIANTS // 2:
+            return
+
+        def look() -> None:
+            found = built.finder(*values)
+            if found is not None and built.variant.outgrown(found):
+                self.request(record, values, obj)
+
+        if self.background and knobs.get("background"):
+            WORKER.submit(look)
+        else:
+            look()
 
     def make(self, record: Record, values: Values, obj: Any) -> None:
         """Builds and installs; every failure becomes a reason."""

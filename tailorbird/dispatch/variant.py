@@ -186,6 +186,21 @@ class Variant:
 
         return misfit(self.graph, found) or _overlap(self.leaves, found)
 
+    def is_small_for(self, values: Sequence[Any]) -> bool:
+        """Whether any size or integer is larger than all of those it was made for."""
+        found = [values[at] for at in self.places]
+        given = (n for x in found for n in (x.shape if type(x) is np.ndarray else (x,)))
+        largest = max((n for n in given if type(n) is int), default=0)
+        return largest > max(self.recipe.sizes.values(), default=0)
+
+    def outgrown(self, values: Sequence[Any]) -> bool:
+        """Whether code made for values of this size would let threads share more of it."""
+        from tailorbird.ir.scope import sizes_of
+        from tailorbird.lower.divide import outgrown
+
+        found = [values[at] for at in self.places]
+        return outgrown(self.program, sizes_of(self.graph, found))
+
     # -- the race
 
     def open_all(self) -> None:

@@ -8,8 +8,10 @@ again. The symbol of a `bind` node is no size: it is known from there to the end
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from tailorbird.ir.expr import Dim, Expr, Sym
 from tailorbird.ir.node import Graph, Region, Value, View
@@ -25,6 +27,19 @@ def bare(dim: Dim) -> Sym | None:
     if coefficient != 1 or len(monomial) != 1 or monomial[0].kind == "op":
         return None
     return monomial[0]
+
+
+def sizes_of(graph: Graph, values: Sequence[Any]) -> dict[Sym, int]:
+    """The sizes and integers of a call, by symbol."""
+    sizes: dict[Sym, int] = {}
+    for parameter, value in zip(graph.parameters, values):
+        for dim, size in zip(parameter.type.shape, np.shape(value)):
+            found = bare(dim)
+            if found is not None:
+                sizes[found] = size
+    for name, value in zip(graph.ints, values[len(graph.parameters) :]):
+        sizes[Sym(name, "int")] = value
+    return sizes
 
 
 def symbols_in(x: Any) -> set[Sym]:

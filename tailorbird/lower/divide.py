@@ -38,6 +38,12 @@ def divide_all(program: Program, sizes: Mapping[Sym, int]) -> None:
             divider.steps(step.steps)
 
 
+def outgrown(program: Program, sizes: Mapping[Sym, int]) -> bool:
+    """Whether more of a program would be divided if it were made for sizes like these."""
+    divider = _Divider(Bounds(program.graph.guards), sizes)
+    return any(divider.gains(s.steps) for s in program.steps if isinstance(s, Control))
+
+
 def weight(nest: Nest) -> int:
     """What a point costs, memory included, in eighths of a vector instruction."""
     accesses = sum(isinstance(x, Load) for x in expressions(nest)) + len(list(stores_of(nest)))
@@ -75,6 +81,23 @@ class _Divider:
             else:
                 for inside in bodies(step):
                     self.steps(inside)
+
+    def gains(self, steps: Sequence[ProgramStep]) -> bool:
+        """Whether something would be divided that is not."""
+        return any(map(self.gain, steps))
+
+    def gain(self, step: ProgramStep) -> bool:
+        if isinstance(step, Nest):
+            small = step.divided is None and axis_to_divide(step) is not None
+            return small and self.may_pay(step)
+        if not isinstance(step, Loop):
+            return any(map(self.gains, bodies(step)))
+        if step.divided or self.turn_to_divide(step):
+            return not step.divided
+        self.bounds.enter(step.var, step.start, step.stop, step.step)
+        found = self.gains(step.body)
+        self.bounds.leave(step.var)
+        return found
 
     def may_pay(self, nest: Nest) -> bool:
         """Whether there is enough to do in some turn of the call at hand."""

@@ -22,6 +22,7 @@ from tailorbird.lower.steps import (
     Bind,
     Branch,
     Check,
+    Control,
     Loop,
     ProgramStep,
     While,
@@ -36,16 +37,19 @@ PLAIN = (Nest, Bind, Branch, Check, Loop, While)
 def find_independent(steps: Sequence[ProgramStep]) -> None:
     """Marks every such loop, those inside others too."""
     touched = _touched(steps)
-    for step in inner_steps(steps):
-        if isinstance(step, Loop):
-            step.independent = _is_independent(step, touched)
+    for control in steps:
+        if isinstance(control, Control):
+            cells = {cell.name for cell in control.cells}
+            for step in inner_steps(control.steps):
+                if isinstance(step, Loop):
+                    step.independent = _is_independent(step, touched, cells)
 
 
 def _touched(steps: Sequence[ProgramStep]) -> Counter[str]:
     return Counter(b.name for s in inner_steps(steps) for b in (*reads(s), *writes(s)))
 
 
-def _is_independent(loop: Loop, everywhere: Counter[str]) -> bool:
+def _is_independent(loop: Loop, everywhere: Counter[str], cells: set[str]) -> bool:
     inside = list(inner_steps(loop.body))
     if loop.until is not None or not all(isinstance(s, PLAIN) for s in inside):
         return False
@@ -60,10 +64,8 @@ def _is_independent(loop: Loop, everywhere: Counter[str]) -> bool:
     written = {b.name: b for s in inside for b in writes(s)}
     arrays = [name for name, b in written.items() if b.shape]
     scalars = {name for name, b in written.items() if not b.shape}
-    if any(written[name].role != "temp" for name in scalars):
-        return False
     here = _touched(loop.body)
-    if any(here[name] != everywhere[name] for name in scalars):
+    if any(name not in cells or here[name] != everywhere[name] for name in scalars):
         return False
     known = _inner_symbols(inside)
     return all(_own_part(accesses[x], loop.var, known) for x in arrays) and (
