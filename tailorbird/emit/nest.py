@@ -23,7 +23,7 @@ from tailorbird.emit.builder import MEMORY_TYPES, Module
 from tailorbird.emit.casts import is_float
 from tailorbird.emit.folds import Accumulator, Compensated
 from tailorbird.emit.frame import Frame
-from tailorbird.emit.turned import TurnsEmitter
+from tailorbird.emit.turned import TurnedEmitter
 from tailorbird.emit.values import Values
 from tailorbird.lower.kernel import Axis, Fold, Nest, Op, Stage
 
@@ -193,8 +193,8 @@ class NestEmitter(Values):
                     view.store_all(stage.head, lane)
             if not stage.loops:
                 continue
-            if self.nest.turns:
-                TurnsEmitter(self, stage, lanes).emit()
+            if stage.turns is not None:
+                TurnedEmitter(self, stage, stage.turns, lanes).emit()
             elif self.lanes_are_rows or not self.s.vector:
                 self.stage_in_lanes(stage, lanes)
             else:

@@ -1,6 +1,6 @@
 """Turns of a loop inside of a map: lanes are points, and turns follow each other in registers.
 
-In: the stage of a nest with `turns`, at a vector of points. Out: a loop over blocks of as many
+In: a stage with `turns`, at a vector of points. Out: a loop over blocks of as many
 turns as there are lanes. What lies along the turns is loaded as a square, a vector for each point,
 and turned over into a vector for each turn; what is stored along them the other way round. What
 later turns need of earlier ones is in cells when a block begins.
@@ -17,7 +17,7 @@ from tailorbird.dataclass import replace
 from tailorbird.emit.builder import MEMORY_TYPES, vector_type
 from tailorbird.emit.memory import Place
 from tailorbird.lower.interchange import Stream, streams
-from tailorbird.lower.kernel import SIZES, Load, Stage, Store
+from tailorbird.lower.kernel import SIZES, Axis, Load, Stage, Store
 
 if TYPE_CHECKING:
     from tailorbird.emit.builder import Builder
@@ -26,24 +26,29 @@ if TYPE_CHECKING:
 Key = tuple[int, int]  # a stream, and the lane offset of a vector of points
 
 
-class TurnsEmitter:
+class TurnedEmitter:
     """Emits all turns for the points at some lane offsets."""
 
-    def __init__(self, values: Values, stage: Stage, lanes: list[int]) -> None:
+    def __init__(self, values: Values, stage: Stage, turns: Axis, lanes: list[int]) -> None:
         self.e = values
         self.b: Builder = values.b
         self.stage = stage
         self.lanes = lanes
-        (self.axis,) = values.nest.inner
+        self.axis = turns
         self.width = values.s.width
-        self.streams = streams(values.nest)
+        self.streams = streams(stage, turns, values.s.vector)
         self.keys = [(k, lane) for k in range(len(self.streams)) for lane in lanes]
         self.cells: dict[Key, list[str]] = {}  # what passed last, one turn ago first
         self.columns: dict[Key, list[str]] = {}  # what passes in this block, turn by turn
         self.passed: dict[Key, list[str]] = {}
 
     def emit(self) -> None:
+        """All turns, if there are any."""
         high = self.e.frame.size(self.b, self.axis.extent)
+        with self.b.when(self.b.pure(f"icmp sgt i64 {high}, 0")):
+            self.turns(high)
+
+    def turns(self, high: str) -> None:
         self.begin()
         middle = "0"
         if not self.e.masks:

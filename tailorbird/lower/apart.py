@@ -27,7 +27,8 @@ def loads_of(nest: Nest) -> Iterator[Load]:
 
 
 def sizes_of(nest: Nest) -> dict[str, Dim]:
-    return {a.name: a.extent for a in [*nest.rows, *nest.inner]}
+    turns = [stage.turns for stage in nest.stages if stage.turns is not None]
+    return {a.name: a.extent for a in [*nest.rows, *nest.inner, *turns]}
 
 
 class Apart:

@@ -1,7 +1,7 @@
 """A loop around a map, turned inside out: points outside, turns inside.
 
 In: a loop and the nest of maps that is all its body. Out: one nest whose rows are the points of the
-map and whose inner axis are the turns, in order; or None.
+map and whose stage goes through the turns, in order; or None.
 
 Where the turns walk along memory and the points from line to line (`y[:, j] = a * y[:, j - 1]`),
 each line is then fetched once and not once a turn. Lanes are points. What lies along the turns is
@@ -18,9 +18,9 @@ from tailorbird.dataclass import dataclass, field
 from tailorbird.fuse.flow import Position
 from tailorbird.fuse.groups import COSTS
 from tailorbird.lower.apart import Access, Apart, loads_of, sizes_of, stores_of
-from tailorbird.lower.kernel import PART, Axis, Load, Nest, Op, Store
+from tailorbird.lower.kernel import PART, Axis, Load, Nest, Op, Stage, Store
 from tailorbird.lower.moved import NotAffine, Unrolled, mentions
-from tailorbird.lower.schedule import expressions
+from tailorbird.lower.schedule import expressions, expressions_of
 from tailorbird.lower.steps import Loop
 
 FARTHEST = 4  # turns from a store to a load of it
@@ -40,12 +40,9 @@ def interchanged(loop: Loop, nest: Nest, apart: Apart) -> Nest | None:
         stages = Unrolled(loop, turns).stages(nest)
     except NotAffine:
         return None
-    turned = Nest("", points, [turns], stages, nodes=nest.nodes, scan=True, turns=True)
-    if not _walks_along(turned) or not _is_legal(turned, apart):
-        return None
-    if not apart.bounds.not_negative(extent - 1):
-        turned.only_if = [extent]
-    return turned
+    (stages[0].turns,) = inner = [turns]
+    turned = Nest("", points, inner, stages, nodes=nest.nodes, scan=True)
+    return turned if _walks_along(turned) and _is_legal(turned, apart) else None
 
 
 def _is_plain_map(nest: Nest) -> bool:
@@ -130,12 +127,13 @@ class Stream:
         return max(self.behind.values(), default=0)
 
 
-def streams(nest: Nest) -> list[Stream]:
-    """What is stored, and what is loaded along the turns."""
-    (turns,), vector = nest.inner, nest.schedule.vector
-    found = [Stream(s, {}, _is_square(s.at, turns.name, vector)) for s in stores_of(nest)]
+def streams(stage: Stage, turns: Axis, vector: str) -> list[Stream]:
+    """What a stage stores, and what it loads along the turns; lanes follow an axis."""
+    found = [Stream(s, {}, _is_square(s.at, turns.name, vector)) for s in stage.stores]
     written = list(found)
-    for x in loads_of(nest):
+    for x in expressions_of(x for store in stage.stores for x in store.roots):
+        if not isinstance(x, Load):
+            continue
         own = [s for s in written if s.source.buffer.name == x.buffer.name]
         ages = ((s, turns_later(s.source.at, x.at, turns.name)) for s in own)
         stream = next(((s, age) for s, age in ages if age is not None and age > 0), None)

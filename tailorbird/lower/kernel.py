@@ -194,12 +194,14 @@ class Fold:
 class Stage:
     """`head` stores, once a row; then loops over the nest's inner axes, with `folds` and `stores`
     at every point. `first` is computed there before them: long expressions piece by piece.
+    `turns` is the axis instead, in order, where the stage is a loop of the program.
     """
 
     head: list[Store] = field(default_factory=list)
     stores: list[Store] = field(default_factory=list)
     folds: list[Fold] = field(default_factory=list)
     first: list[Ex] = field(default_factory=list)
+    turns: Axis | None = None
 
     @property
     def loops(self) -> bool:
@@ -242,6 +244,10 @@ class Nest:
     scan: bool = False  # the stage's stores see the folds as they run; or a move, in order
     packs: bool = False  # what the masks of its stores pick goes one after another
     only_if: list[Dim] = field(default_factory=list)  # nothing is read where one is not positive
-    turns: bool = False  # the inner axis is a loop of the program: in order, point by point
     swept: bool = False  # folds down an array that another nest runs along at the same time
     divided: Axis | None = None  # the axis over which threads share a nest inside loops
+
+    @property
+    def turns(self) -> bool:
+        """Whether a stage is a loop of the program: in order, point by point."""
+        return any(stage.turns is not None for stage in self.stages)

@@ -27,6 +27,7 @@ class Moved(ABC):
         for stage in stages:
             stage.head[:] = map(self.store, stage.head)
             stage.stores[:] = map(self.store, stage.stores)
+            stage.turns = None if stage.turns is None else self.axis(stage.turns)
         return stages
 
     def store(self, x: Store) -> Store:
@@ -42,6 +43,9 @@ class Moved(ABC):
         if isinstance(x, Index):
             return self.along(x)
         return self.size(x) if isinstance(x, Size) else x
+
+    def axis(self, x: Axis) -> Axis:
+        return x
 
     @abstractmethod
     def position(self, p: Position) -> Position:
@@ -70,6 +74,9 @@ class Renamed(Moved):
     def along(self, x: Index) -> Ex:
         return Index(self.names.get(x.axis, x.axis))
 
+    def axis(self, x: Axis) -> Axis:
+        return Axis(self.names.get(x.name, x.name), x.extent)
+
 
 class NotAffine(Exception):
     """An index is no sum of multiples of the variable."""
@@ -80,7 +87,7 @@ class Unrolled(Moved):
 
     def __init__(self, loop: Loop, axis: Axis) -> None:
         self.loop = loop
-        self.axis = axis
+        self.turns = axis
 
     def split(self, x: Dim) -> tuple[Dim, Dim]:
         """x where the axis is 0, and how far one step along it moves x."""
@@ -104,7 +111,7 @@ class Unrolled(Moved):
         offset, step = self.split(p.offset)
         axes = tuple((name, self.fixed(stride)) for name, stride in p.axes)
         if step != 0:
-            axes = ((self.axis.name, step), *axes)
+            axes = ((self.turns.name, step), *axes)
         return Position(offset, axes, p.terms)
 
     def fixed(self, stride: Dim) -> Dim:
@@ -116,7 +123,7 @@ class Unrolled(Moved):
         offset, step = self.split(x.dim)
         if step == 0:
             return x
-        turned: Ex = Index(self.axis.name)
+        turned: Ex = Index(self.turns.name)
         if step != 1:
             turned = Op("multiply", (turned, Size(step)), "i64")
         return turned if offset == 0 else Op("add", (turned, Size(offset)), "i64")

@@ -53,4 +53,5 @@ class Rebuilt:
             [self.store(s) for s in stage.stores],
             [self.fold(f) for f in stage.folds],
             [self(x) for x in stage.first],
+            stage.turns,
         )

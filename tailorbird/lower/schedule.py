@@ -128,7 +128,7 @@ def _schedule_turns(nest: Nest, order: list[Ex], cost: int, width_bytes: int) ->
     vector = max(zip(beside, range(len(beside)), strict=True))[1]
     name = nest.rows[vector].name
     width = min(MOST_TURNS, min(width_bytes, HALF) // _widest(nest, order, name))
-    nest.schedule = Schedule(name, width, 2 if cost < 80 else 1, cost)
+    nest.schedule = Schedule(name, width, 2 if cost < 80 * len(nest.stages) else 1, cost)
     return nest
 
 
@@ -299,4 +299,4 @@ def _unroll(nest: Nest, vector: str, cost: int, dearest: int) -> int:
         if cost <= 4:
             return 8
         return 4 if cost < 40 and not (nest.rows and dearest >= DEAR) else 2
-    return 4 if cost < LIGHT else 2 if cost < 80 else 1
+    return 4 if cost < LIGHT else 2 if cost < 80 * len(nest.stages) else 1

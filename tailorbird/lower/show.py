@@ -55,12 +55,12 @@ def show_step(step: ProgramStep) -> list[str]:
 def show_nest(nest: Nest) -> list[str]:
     rows = ", ".join(f"{a.name}:{a.extent}" for a in nest.rows)
     inner = ", ".join(f"{a.name}:{a.extent}" for a in nest.inner)
-    inside = "turns" if nest.turns else "inner"
     over = "" if nest.divided is None else f", threads over {nest.divided.name}"
-    lines = [f"  {nest.name} rows({rows}) {inside}({inner}) {nest.schedule}{over}"]
+    lines = [f"  {nest.name} rows({rows}) inner({inner}) {nest.schedule}{over}"]
     names: dict[int, str] = {}
     for k, stage in enumerate(nest.stages):
-        lines.append(f"    stage {k}")
+        turns = "" if stage.turns is None else f" turns({stage.turns.name}:{stage.turns.extent})"
+        lines.append(f"    stage {k}{turns}")
         for store in stage.head:
             lines += _store("      once ", store, names)
         for fold in stage.folds:

@@ -39,10 +39,20 @@ def straighten(
     `make` makes more of it.
     """
     turns = _Turns(bounds, kept, steps, make)
+    out: list[ProgramStep] = []
     for step in steps:
         if isinstance(step, Control):
             step.steps = turns.steps(step.steps)
-    return turns.neighbours(steps, turns.as_one)
+        out += step.steps if _needs_no_control(step) else [step]  # type: ignore[union-attr]
+    return turns.neighbours(out, turns.around_turns)
+
+
+def _needs_no_control(step: ProgramStep) -> bool:
+    """Whether a control function holds nests alone, because its loops run inside of them."""
+    if not isinstance(step, Control) or not all(isinstance(s, Nest) for s in step.steps):
+        return False
+    nests = [s for s in step.steps if isinstance(s, Nest)]
+    return any(n.turns for n in nests) and not any(n.only_if for n in nests)
 
 
 class _Turns:
@@ -107,6 +117,13 @@ class _Turns:
         """Two maps over the same points as one."""
         return joined(first, second, self.apart.disjoint)
 
+    def around_turns(self, first: Nest, second: Nest) -> Nest | None:
+        """The same, and what stands before and behind loops that run inside of a nest."""
+        both = self.as_one(first, second)
+        if both is None and (first.turns or second.turns):
+            return self.chained(first, second)
+        return both
+
     def loop(self, step: Loop) -> ProgramStep:
         self.bounds.enter(step.var, step.start, step.stop, step.step)
         step.body = self.steps(step.body)
@@ -134,17 +151,19 @@ class _Turns:
 
     def chained(self, first: Nest, second: Nest) -> Nest | None:
         """Both nests, row by row."""
-        if len(expressions(first)) + len(expressions(second)) > MOST:
+        turns = first.turns or second.turns
+        if not turns and len(expressions(first)) + len(expressions(second)) > MOST:
             return None
         pair = _aligned(first, second)
         if pair is None or not self.may_alternate(*pair):
             return None
         before, after = pair[0], _with_own_cells(pair[1], f".{len(pair[0].stages)}")
         stored = {s.buffer.name for nest in pair for s in stores_of(nest)}
-        forward = _forward([s for stage in before.stages for s in stage.head], stored)
-        stages = [*before.stages, *map(forward.stage, after.stages)]
+        heads = [] if turns else [s for stage in before.stages for s in stage.head]
+        stages = [*before.stages, *map(_forward(heads, stored).stage, after.stages)]
         nodes = [*first.nodes, *(n for n in second.nodes if n != "copy")]
-        return Nest("", before.rows, before.inner or after.inner, stages, nodes=nodes)
+        inner = before.inner or after.inner
+        return Nest("", before.rows, inner, stages, nodes=nodes, scan=turns)
 
     def may_alternate(self, first: Nest, second: Nest) -> bool:
         """Whether a row of the second may run before later rows of the first."""
@@ -193,12 +212,14 @@ def _axis_of(loop: Loop) -> Axis:
 def _is_map(nest: Nest) -> bool:
     """Whether a nest does the same at every point, in any order."""
     stage, *more = nest.stages
-    return not more and not stage.folds and not stage.first and not (stage.head and stage.stores)
+    if more or stage.folds or stage.first or stage.turns is not None:
+        return False
+    return not (stage.head and stage.stores)
 
 
 def _aligned(first: Nest, second: Nest) -> tuple[Nest, Nest] | None:
     """The two over the same row axes; a map over the rows of the other is done once a row."""
-    if first.scan or second.scan or first.only_if or second.only_if:
+    if any(n.only_if or (n.scan and not n.turns) for n in (first, second)):
         return None
     if any(s.mask is not None for n in (first, second) for s in stores_of(n)):
         return None
@@ -208,11 +229,26 @@ def _aligned(first: Nest, second: Nest) -> tuple[Nest, Nest] | None:
     if _is_map(first):
         before = _once_a_row(first, second.rows)
         return None if before is None else (before, second)
+    if first.turns or second.turns:
+        return _turn_after_turn(first, second)
     same = [len(n.rows) for n in (first, second)]
     stages = _renamed(second, [*first.rows, *first.inner]) if same[0] == same[1] else None
     if stages is None:
         return None
     return first, Nest("", first.rows, first.inner, stages)
+
+
+def _turn_after_turn(first: Nest, second: Nest) -> tuple[Nest, Nest] | None:
+    """Two nests with turns over the same rows; the axes of their turns have names of their own."""
+    extents = [[a.extent for a in n.rows] for n in (first, second)]
+    if not first.turns or not second.turns or extents[0] != extents[1]:
+        return None
+    names = {a.name: b.name for a, b in zip(second.rows, first.rows, strict=True)}
+    own = [stage.turns.name for stage in second.stages if stage.turns is not None]
+    names |= {name: f"{name}.{len(first.stages)}" for name in own}
+    stages = Renamed(names).stages(second)
+    inner = [stage.turns for stage in stages if stage.turns is not None][:1]
+    return first, Nest("", first.rows, inner, stages, scan=True)
 
 
 def _once_a_row(nest: Nest, rows: list[Axis]) -> Nest | None:
@@ -243,7 +279,7 @@ def _with_own_cells(nest: Nest, suffix: str) -> Nest:
     stages = [rebuilt.stage(stage) for stage in nest.stages]
     for stage in stages:
         stage.folds = [replace(f, cell=rebuilt(f.cell)) for f in stage.folds]
-    return Nest("", nest.rows, nest.inner, stages)
+    return Nest("", nest.rows, nest.inner, stages, scan=nest.scan)
 
 
 def _forward(stores: list[Store], stored: set[str]) -> Rebuilt:
@@ -268,5 +304,5 @@ def _with_rows(nest: Nest, turned: Unrolled) -> Nest:
     stages = turned.stages(nest)
     if not nest.rows and not nest.inner and _is_map(nest):
         (stage,) = stages
-        return Nest("", [], [turned.axis], [Stage(stores=stage.head)], nodes=nest.nodes)
-    return Nest("", [turned.axis, *nest.rows], nest.inner, stages, nodes=nest.nodes)
+        return Nest("", [], [turned.turns], [Stage(stores=stage.head)], nodes=nest.nodes)
+    return Nest("", [turned.turns, *nest.rows], nest.inner, stages, nodes=nest.nodes)
