@@ -72,3 +72,14 @@ def test_library_functions_of_an_array_of_rank_0():
 
 def test_differences_of_bools_raise():
     agrees(lambda x: np.ediff1d(x), (np.ones(3, bool),), native=False)
+
+
+def test_an_element_takes_no_array_with_axes():
+    def stored(x, y):
+        z = x * 1
+        z[0, 1] = y
+        z[1, 0] -= y
+        return z
+
+    agrees(stored, (np.ones((2, 2)), np.ones(1)), native=False)
+    agrees(stored, (np.ones((2, 2)), np.float32(3)))

@@ -28,9 +28,16 @@ def assign(t: Tracer, x: Arr, key: Any, value: Any) -> None:
     if advanced.is_advanced(key):
         advanced.write(t, x, key, value)
         return
-    target, _ = pick(t, x, key)
+    target, scalar = pick(t, x, key)
     must_hold(t, target, value)
-    fill(t, target, t.operand(value))
+    _fill_item(t, target, t.operand(value), scalar)
+
+
+def _fill_item(t: Tracer, target: Arr, value: Operand, scalar: bool) -> None:
+    """Writes what an index shows; a single element takes no array with axes."""
+    if scalar and type_of(value).shape:
+        t.raises("ValueError: setting an array element with a sequence.")
+    fill(t, target, value)
 
 
 def must_hold(t: Tracer, target: Arr, value: Any) -> None:
@@ -99,6 +106,6 @@ def augmented_item(t: Tracer, name: str, x: Arr, key: Any, value: Any) -> None:
     if scalar:
         changed = binary(t, name, Scal(t.read(target)), value)
         must_hold(t, target, changed)
-        fill(t, target, t.operand(changed))
+        _fill_item(t, target, t.operand(changed), scalar)
     else:
         augment(t, name, target, value)
