@@ -5,6 +5,8 @@ A test is named for the bug.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tests.bugs_kit import agrees
@@ -83,3 +85,25 @@ def test_an_element_takes_no_array_with_axes():
 
     agrees(stored, (np.ones((2, 2)), np.ones(1)), native=False)
     agrees(stored, (np.ones((2, 2)), np.float32(3)))
+
+
+def test_the_dot_product_with_a_number_adds_to_zeros():
+    def scaled(x, s):
+        return np.dot(x, s), np.dot(s, x[:1]), np.dot(x.reshape(1, -1), s)
+
+    odd = np.array([np.nan, 0.0, -0.0, np.inf, 1])
+    agrees(scaled, (odd, 0.0), (odd, -3.0), (odd, 1.5), (odd[1:], -0.0))
+
+
+def test_numbers_that_scalar_types_do_not_take():
+    agrees(lambda s: np.int8(s), (3.7,), (-128.5,), (128.0,), (1e300,), (np.nan,))
+    agrees(lambda s: np.uint64(s), (3.7,), (2.0**63,), (-0.5,), (-1.0,), (2.0**64,))
+    agrees(lambda s: np.float32(s), (3j,), native=False)
+    agrees(lambda s: math.trunc(s), (np.float32(3.5),), native=False)
+
+
+def test_isclose_keeps_numbers_as_they_are():
+    def near(x, s):
+        return np.isclose(x, 1e300), np.isclose(x, s), np.isclose(x, 2), np.isclose(s, x)
+
+    agrees(near, (np.array([1, 2, np.inf], np.float32), 1e300), (np.ones(2, np.float32), 1.0))

@@ -426,6 +426,9 @@ def _rounding(function: Any, op: str) -> Any:
     def handler(t: Tracer, x: Any, *digits: Any) -> Any:
         if isinstance(x, Expr) and not digits:
             return x
+        strong = isinstance(x, Scal) and not x.type.weak
+        if function is math.trunc and strong and x.dtype != np.float64:
+            t.raises(f"TypeError: {x.dtype} has no method __trunc__")
         known = settled(t, x) if isinstance(x, (Scal, Arr)) else x
         if known is None and isinstance(x, Scal) and x.dtype.kind in "iuf" and not digits:
             whole = x.dtype.kind in "iu"

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tailorbird.capture.arith import binary, unary
 from tailorbird.capture.assign import store_out
 from tailorbird.capture.build import convert
 from tailorbird.capture.call import call
@@ -23,6 +24,7 @@ from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Scal, Unhandled
 from tailorbird.capture.views import as_arr
 from tailorbird.ir.node import Operand, type_of
+from tailorbird.ir.promote import LEGACY
 from tailorbird.ir.types import PYTHON_TYPES, WEAK_BOOL
 
 CLIP_KEEPS = bool(np.signbit(np.clip(np.array([-0.0, -0.0]), 0.0, 1.0))[0])
@@ -143,15 +145,22 @@ def _conjugate(t: Tracer, x: Any) -> Any:
 def _isclose(
     t: Tracer, a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: Any = False
 ) -> Any:
-    """As NumPy has it: near and b finite, or equal."""
-    left, right = as_arr(t, a), as_arr(t, b)
-    if right.dtype.kind not in "fc" or t.concrete(equal_nan):
+    """As NumPy has it: near and b finite, or equal. Python's numbers stay what they are."""
+    left, right = (_kept(t, x) for x in (a, b))
+    if type_of(t.operand(right)).dtype.kind not in "fc" or t.concrete(equal_nan):
         raise Unhandled
-    distance = elementwise(t, "absolute", [elementwise(t, "subtract", [left, right])])
-    spread = elementwise(t, "multiply", [rtol, elementwise(t, "absolute", [right])])
-    near = elementwise(t, "less_equal", [distance, elementwise(t, "add", [atol, spread])])
+    distance = unary(t, "absolute", binary(t, "subtract", left, right))
+    spread = binary(t, "multiply", rtol, unary(t, "absolute", right))
+    near = elementwise(t, "less_equal", [distance, binary(t, "add", atol, spread)])
     finite = elementwise(t, "logical_and", [near, elementwise(t, "isfinite", [right])])
     return elementwise(t, "logical_or", [finite, elementwise(t, "equal", [left, right])])
+
+
+def _kept(t: Tracer, x: Any) -> Any:
+    """What np.isclose compares: an array, or a number as it is."""
+    if LEGACY or isinstance(x, (list, tuple)) or not type_of(t.operand(x)).weak:
+        return as_arr(t, x)
+    return float(x) if isinstance(x, int) else x
 
 
 @handles(np.nan_to_num)

@@ -34,7 +34,7 @@ from tailorbird.capture.views import (
 )
 from tailorbird.ir.expr import Dim, Expr
 from tailorbird.ir.node import Operand, type_of
-from tailorbird.ir.types import PYTHON_TYPES, Type
+from tailorbird.ir.types import PYTHON_TYPES, WEAK_BOOL, Type
 
 INT = np.dtype(np.int64)
 
@@ -316,5 +316,18 @@ def scalar_type(t: Tracer, kind: Any, args: tuple[Any, ...], keywords: dict[str,
     value = t.operand(args[0])
     if isinstance(value, Expr):
         return Scal(convert(t, value, dtype))  # type: ignore[arg-type]
+    if type_of(value).weak and type_of(value).dtype.kind in "fc":
+        _must_convert(t, value, dtype)
     result = cast(t, args[0], dtype)
     return Scal(t.read(result)) if isinstance(result, Arr) and not result.shape else result
+
+
+def _must_convert(t: Tracer, x: Operand, dtype: np.dtype) -> None:
+    """A Python complex number is no other, and a Python float must fit an integer."""
+    if type_of(x).dtype.kind == "c" and dtype.kind not in "cb":
+        t.raises("TypeError: a complex number is not a real one")
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        above = t.emit("greater", [x, limits.min - 1.0], None, WEAK_BOOL)
+        below = t.emit("less", [x, limits.max + 1.0], None, WEAK_BOOL)
+        t.check(t.emit("logical_and", [above, below], None, WEAK_BOOL), "!=")

@@ -58,13 +58,28 @@ def _agree(t: Tracer, x: Arr, y: Arr) -> Value:
 def _dot(t: Tracer, a: Any, b: Any, out: Any = None) -> Any:
     x, y = as_arr(t, a), as_arr(t, b)
     if not x.ndim or not y.ndim:
-        result = elementwise(t, "multiply", [x, y])  # where Python numbers are of full width
+        result = _scaled(t, x, y)
     else:
         right = _agree(t, x, y)
         result = t.result(t.inferred("dot", [t.read(x), right], {}))
     if isinstance(result, Arr):
         result.buffer.contiguous = True
     return result if out is None else store_out(t, result, out)
+
+
+def _scaled(t: Tracer, x: Arr, y: Arr) -> Any:
+    """np.dot with a number, which has the width of an array: where BLAS does it, products are added
+    to zeros, and a number that is zero adds nothing, not even to nan.
+    """
+    product_of = elementwise(t, "multiply", [x, y])
+    number, array = (x, y) if not x.ndim else (y, x)
+    dtype = t.operand(product_of).type.dtype  # type: ignore[union-attr]
+    if dtype.kind not in "fc" or not 1 <= array.ndim <= 2:
+        return product_of
+    if not t.at_least(product(t.shape_of(array)), 2):
+        return product_of
+    nothing = elementwise(t, "equal", [number, 0])
+    return elementwise(t, "where", [nothing, 0.0, elementwise(t, "add", [product_of, 0.0])])
 
 
 @handles(np.vdot)
