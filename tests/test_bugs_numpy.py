@@ -107,3 +107,10 @@ def test_isclose_keeps_numbers_as_they_are():
         return np.isclose(x, 1e300), np.isclose(x, s), np.isclose(x, 2), np.isclose(s, x)
 
     agrees(near, (np.array([1, 2, np.inf], np.float32), 1e300), (np.ones(2, np.float32), 1.0))
+
+
+def test_bins_of_nothing_are_integers():
+    def binned(x, y):
+        return np.bincount(x, y, minlength=2)
+
+    agrees(binned, (np.arange(3), np.ones(3)), (np.arange(0), np.ones(0)))

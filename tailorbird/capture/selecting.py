@@ -272,7 +272,7 @@ def _bincount(t: Tracer, x: Any, /, weights: Any = None, minlength: Any = 0) -> 
             t.raises("ValueError: the weights and list don't have the same length.")
         value = convert(t, t.read(given), FLOAT)
     if not t.at_least(array.shape[0], 1):
-        return filled(t, (least,), 0, dtype)
+        return filled(t, (least,), 0, INT)  # whatever the weights are
     index = t.array(convert(t, t.read(array), INT))  # type: ignore[arg-type]
     smallest = t.operand(reduced(t, "min", index, (0,)))
     t.check(smallest, ">=")
