@@ -101,12 +101,21 @@ class Interpreter:
         c = self.captured
         if c is None or c.graph is None or self.keys_of(arguments) != self.keys:
             return None
+        if c.graph.finals and _overlapping(list(arguments.values())):
+            return None
         values = [source.find(self.function, arguments, c.constants) for source in c.sources]
         try:
             result = interp.run(c.graph, values)
         except GuardMissed:
             return None
         return Outcome(_own(result, arguments), None, arguments)
+
+
+def _overlapping(arguments: list[Any]) -> bool:
+    """Whether two arrays may be one memory, which a guard keeps from a graph that writes."""
+    arrays = [x for x in arguments if isinstance(x, np.ndarray)]
+    pairs = [(x, y) for k, x in enumerate(arrays) for y in arrays[:k] if x is not y]
+    return any(np.may_share_memory(x, y) for x, y in pairs)
 
 
 def _own(result: Any, arguments: dict[str, Any]) -> Any:
