@@ -38,6 +38,7 @@ app = typer.Typer(
 
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 _TYPE_TEXT = re.compile(r"(?P<dtype>[a-z]+\d*)\[(?P<shape>[\d, ]*)\]")
+MOST_FILES = 20  # of the cache that `store` lists
 _SAID = {"True": "on", "False": "off", "None": "unset", "()": "unset", "": "unset"}
 _NAMED = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>[^=].*)", re.DOTALL)
 
@@ -106,9 +107,12 @@ def run(
 
 @app.command()
 def store(
-    clear: Annotated[bool, typer.Option("--clear", help="Remove the compiled objects.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove all of it.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="List more than what was used last.")
+    ] = False,
 ) -> None:
-    """List the compiled objects on disk, or remove them."""
+    """List what is kept on disk for the next process, compiled code and plans, or remove it."""
     from tailorbird.assemble.objects import default_cache
     from tailorbird.hardware.display import size
 
@@ -117,14 +121,20 @@ def store(
         typer.echo("the cache is switched off (TAILOR_CACHE)")
         return
     if clear:
-        typer.echo(f"removed {cache.clear()} objects from {cache.directory}")
+        typer.echo(f"removed {cache.clear()} files from {cache.directory}")
         return
-    files = cache.files()
-    for path, stat in sorted(files, key=lambda item: item[1].st_mtime):
+    files = sorted(cache.files(), key=lambda item: item[1].st_mtime)
+    shown = files if every else files[-MOST_FILES:]
+    for path, stat in shown:
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(stat.st_mtime))
-        typer.echo(f"{path.stem[:24]}  {used}  {size(stat.st_size):>9}")
+        entry = cache.read(path)
+        kind = "refused" if entry is None else "code" if entry.obj else "plan"
+        name = "" if entry is None else entry.meta.get("name", "")
+        typer.echo(f"{used}  {size(stat.st_size):>9}  {kind:7}  {name}")
     total = sum(stat.st_size for _, stat in files)
-    typer.echo(f"{len(files)} objects, {size(total) if total else '0 B'}, in {cache.directory}")
+    used_last = f", {len(shown)} shown: --all lists them" if len(shown) < len(files) else ""
+    in_all = size(total) if total else "0 B"
+    typer.echo(f"{len(files)} files, {in_all}, in {cache.directory}{used_last}")
 
 
 @app.command(context_settings=_PASSED_ON)
@@ -273,6 +283,10 @@ def main() -> None:
     """The entry point `tailorbird`; our own errors are one line, not a traceback."""
     try:
         knobs.describe()  # a value that cannot be read is said before anything runs
+        for name in knobs.unknown():
+            near = difflib.get_close_matches(name, [row[0] for row in knobs.describe()], 1)
+            hint = f"; did you mean {near[0]}?" if near else ", see `tailorbird knobs`"
+            typer.echo(f"tailorbird: {name} is set and is no switch{hint}", err=True)
         app()
     except TailorbirdError as error:
         typer.echo(f"tailorbird: {error}", err=True)

@@ -8,6 +8,7 @@ Invariants:
 - The innermost scope wins over the environment, the environment over the default. Scopes are per
   context (threads and tasks do not see each other's), and end with their `with` block.
 - The environment is read at each `get`, so that a test may set it; the text is parsed once.
+- `off` names passes of `OPTIONAL`: what is compiled without them is slower and as right.
 - `key()` holds exactly the knobs that change what is compiled (`in_key`), in table order. It is a
   part of the cache key, so a knob that changes code must have `in_key=True`.
 """
@@ -26,6 +27,7 @@ from tailorbird.dataclass import dataclass
 from tailorbird.errors import UnknownKnob
 
 PREFIX = "TAILOR_"
+OPTIONAL = ("divide", "jam", "select", "sweeps")
 
 _WORDS = {"1": True, "on": True, "true": True, "yes": True}
 _WORDS |= {"": False, "0": False, "off": False, "false": False, "no": False}
@@ -50,6 +52,13 @@ def _read_count(text: str) -> int:
     return count
 
 
+def _read_passes(text: str) -> tuple[str, ...]:
+    names = _read_names(text)
+    if unknown := set(names) - set(OPTIONAL):
+        raise ValueError(f"there is no {', '.join(sorted(unknown))}")
+    return names
+
+
 def _check_names(value: Any) -> tuple[str, ...]:
     return _read_names(value) if isinstance(value, str) else tuple(value)
 
@@ -64,9 +73,10 @@ class Kind:
 
 
 BOOL = Kind("bool", _read_bool, bool)
-INT = Kind("int", _read_count, lambda value: _read_count(str(int(value))))
+INT = Kind("int of 0 or more", _read_count, lambda value: _read_count(str(int(value))))
 STR = Kind("str", str.strip, str)
 NAMES = Kind("list of names", _read_names, _check_names)
+PASSES = Kind(f"list of {', '.join(OPTIONAL)}", _read_passes, lambda x: _read_passes(",".join(x)))
 DIR = Kind("directory", _read_path, lambda value: _read_path(str(value or "")))
 
 
@@ -95,7 +105,7 @@ _ROWS = (
     Knob("show", NAMES, (), "Print the output of these stages, for example rewrite,emit."),
     Knob("dump", DIR, None, "Write the output of every stage into this directory."),
     Knob("override", DIR, None, "Take a stage's output from an edited file in this directory."),
-    Knob("off", NAMES, (), "Switch off these stages, rule groups or rules.", in_key=True),
+    Knob("off", PASSES, (), f"Leave out these passes: {', '.join(OPTIONAL)}.", in_key=True),
     Knob(
         "target",
         STR,
@@ -141,9 +151,9 @@ def get(name: str) -> Any:
 def scope(**values: Any) -> Iterator[None]:
     """Set knobs inside a `with` block, for this thread or task only.
 
-    >>> with scope(off="algebra,tables"):
+    >>> with scope(off="jam,select"):
     ...     get("off")
-    ('algebra', 'tables')
+    ('jam', 'select')
     """
     accepted = {name: _accept(_find(name), value) for name, value in values.items()}
     token = _scopes.set({**(_scopes.get() or {}), **accepted})
@@ -151,6 +161,18 @@ def scope(**values: Any) -> Iterator[None]:
         yield
     finally:
         _scopes.reset(token)
+
+
+def is_on(name: str) -> bool:
+    """Whether a pass runs that can be left out."""
+    assert name in OPTIONAL, name
+    return name not in get("off")
+
+
+def unknown() -> list[str]:
+    """Variables in the environment that look like a knob's and are none."""
+    known = {knob.variable for knob in _ROWS}
+    return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
 
 
 def key() -> str:
@@ -175,7 +197,7 @@ def _parse(knob: Knob, text: str) -> Any:
     try:
         return knob.kind.read(text)
     except (KeyError, ValueError) as error:
-        message = f"{knob.variable}={text!r} ({knob.name}) is not a {knob.kind.name}. {knob.doc}"
+        message = f"{knob.variable}={text!r} is no {knob.kind.name} ({knob.name}). {knob.doc}"
         raise UnknownKnob(message) from error
 
 
@@ -185,5 +207,5 @@ def _accept(knob: Knob, value: Any) -> Any:
     try:
         return knob.kind.accept(value)
     except (TypeError, ValueError) as error:
-        message = f"{knob.name}={value!r} is not a {knob.kind.name}. {knob.doc}"
+        message = f"{knob.name}={value!r} is no {knob.kind.name}. {knob.doc}"
         raise UnknownKnob(message) from error

@@ -206,6 +206,9 @@ def run_stages(
 ) -> Work:
     """Runs the stages up to `last`; the text of each goes into `texts`, if that is wanted."""
     work = Work(function, bound, names)
+    for name in set(knobs.get("show")).difference(stage.name for stage in STAGES):
+        known = ", ".join(stage.name for stage in STAGES)
+        print(f"-- there is no stage {name} to show; the stages are {known}", file=sys.stderr)
     for number, stage in enumerate(STAGES, 1):
         try:
             run_stage(stage, number, work)

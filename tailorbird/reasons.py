@@ -41,7 +41,11 @@ REASONS: Mapping[str, tuple[str, str]] = {
     ),
     "switched_off": (
         "{name} is switched off",
-        "remove it from TAILOR_OFF, or unset TAILOR_PLAIN",
+        "unset TAILOR_PLAIN",
+    ),
+    "wrong_setting": (
+        "a setting cannot be read: {error}",
+        "set it right, or unset it",
     ),
     # capture: the function
     "no_source": (

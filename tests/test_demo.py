@@ -75,9 +75,23 @@ def test_store_lists_and_clears(tmp_path, monkeypatch):
 
     monkeypatch.setenv("TAILOR_CACHE_DIR", str(tmp_path / "cache"))
     default_cache().put("key", Entry(b"object"))
-    assert "1 objects" in invoke("store").output
-    assert "removed 1 objects" in invoke("store", "--clear").output
-    assert "0 objects" in invoke("store").output
+    assert "1 files" in invoke("store").output
+    assert "removed 1 files" in invoke("store", "--clear").output
+    assert "0 files" in invoke("store").output
+
+
+def test_store_names_what_it_lists(tmp_path, monkeypatch):
+    from tailorbird.assemble.objects import Entry, default_cache
+
+    monkeypatch.setenv("TAILOR_CACHE_DIR", str(tmp_path / "cache"))
+    cache = default_cache()
+    for k in range(25):
+        cache.put(f"key {k}", Entry(b"object" * (k % 2), {"name": f"step{k}"}))
+    cache.path("key 24").write_bytes(b"nothing of ours")
+    shown, everything = invoke("store").output, invoke("store", "--all").output
+    assert "code     step23" in shown and "25 files" in shown and "20 shown" in shown
+    assert shown.count("step") < 20 < everything.count("step") == 24
+    assert "plan     step2\n" in everything and "refused" in everything
 
 
 def test_run_passes_arguments_and_lists_events(tmp_path):

@@ -93,6 +93,14 @@ class ObjectCache:
             os.utime(path)
         return entry
 
+    def read(self, path: Path) -> Entry | None:
+        """The entry in one of `files()`, if it can be trusted."""
+        assert self._secret is not None
+        try:
+            return _unpack(_read(path, self.limit), self._secret, bytes.fromhex(path.stem))
+        except (OSError, ValueError, CorruptObject):
+            return None
+
     def put(self, key: str, entry: Entry) -> bool:
         """Keep an entry for later processes; False, and an event, if the disk did not take it."""
         if self._secret is None:

@@ -275,7 +275,8 @@ def _keep(key: str | None, name: str, make: Callable[[], dict[str, Any]]) -> Non
         events.record("plan_not_kept", name, error=str(error))
         return
     others = [other for other in _plans(cache.get(key)) if not _replaces(plan, other)]
-    cache.put(key, objects.Entry(b"", {"plans": [plan, *others][:MOST_PLANS]}))
+    kept = {"name": name, "plans": [plan, *others][:MOST_PLANS]}
+    cache.put(key, objects.Entry(b"", kept))
 
 
 def _replaces(plan: Any, other: Any) -> bool:

@@ -34,7 +34,7 @@ from tailorbird.dispatch.signature import bucket, elements, key_of
 from tailorbird.dispatch.trampoline import make_binder
 from tailorbird.dispatch.variant import LOST, MISS, NEVER, Variant, native_callable
 from tailorbird.dispatch.worker import WORKER
-from tailorbird.errors import Refused
+from tailorbird.errors import Refused, UsageError
 from tailorbird.reasons import Why, why
 
 MOST_VARIANTS = 8  # of one key
@@ -311,6 +311,8 @@ class Tiers:
         except Refused as refused:
             record.refuse(refused.why)
             events.record("refused", name, why=refused.why)
+        except UsageError as error:
+            record.refuse(why("wrong_setting", error=str(error).rstrip(".")))
         except Exception as error:
             record.refuse(why("compile_failed", name=name, error=repr(error)))
             events.record("compile_failed", name, error=repr(error))

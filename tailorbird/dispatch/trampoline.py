@@ -51,6 +51,7 @@ def make_binder(function: Any, signature: inspect.Signature) -> Callable[..., tu
     scope: dict[str, Any] = {}
     exec(f"def bind({', '.join(parts)}): return ({values})", scope)
     bind = scope["bind"]
+    bind.__qualname__ = function.__qualname__  # for the errors of calls that do not fit
     bind.__defaults__ = function.__defaults__
     bind.__kwdefaults__ = function.__kwdefaults__
     return bind

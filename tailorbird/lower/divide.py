@@ -32,6 +32,8 @@ AWAKE = 1  # log2 of how much less work pays inside of loops, where other thread
 
 def divide_all(program: Program, sizes: Mapping[Sym, int]) -> None:
     """Marks the nests of every control function."""
+    if not knobs.is_on("divide"):
+        return
     divider = _Divider(Bounds(program.graph.guards), sizes)
     for step in program.steps:
         if isinstance(step, Control):

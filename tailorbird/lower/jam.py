@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tailorbird import knobs
 from tailorbird.dataclass import replace
 from tailorbird.fuse.flow import Position
 from tailorbird.ir.expr import Dim, apply
@@ -24,6 +25,8 @@ SHARED = 0.8  # of the loads that rows apart make; more do not pay for the code
 
 def jam_all(steps: list[ProgramStep]) -> None:
     """Every nest of some steps, inside loops too."""
+    if not knobs.is_on("jam"):
+        return
     for inside in [steps, *(b for step in inner_steps(steps) for b in bodies(step))]:
         jammed = [jam(step) if isinstance(step, Nest) else [step] for step in inside]
         inside[:] = [step for some in jammed for step in some]

@@ -11,6 +11,7 @@ made for row i. What the fold down makes is written with the last block, after a
 
 from __future__ import annotations
 
+from tailorbird import knobs
 from tailorbird.fuse.flow import Position
 from tailorbird.lower.kernel import Load, Nest, Store
 from tailorbird.lower.schedule import expressions
@@ -19,6 +20,8 @@ from tailorbird.lower.steps import ProgramStep, Sweep
 
 def join_sweeps(steps: list[ProgramStep]) -> list[ProgramStep]:
     """The steps, with neighbours that share an array as sweeps."""
+    if not knobs.is_on("sweeps"):
+        return steps
     out: list[ProgramStep] = []
     for step in steps:
         last = out[-1] if out else None

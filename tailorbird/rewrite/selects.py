@@ -8,6 +8,7 @@ the arm that is not taken changes nothing. An integer that an arm binds is bound
 
 from __future__ import annotations
 
+from tailorbird import knobs
 from tailorbird.dataclass import replace
 from tailorbird.ir.node import Graph, Node, Operand, Region, Value, map_leaves, type_of
 from tailorbird.ir.types import Type
@@ -26,6 +27,8 @@ MOST = 12  # maps in both arms together
 
 def select(graph: Graph) -> Graph:
     """The graph, with such branches replaced, innermost first."""
+    if not knobs.is_on("select"):
+        return graph
     changed: dict[Value, Operand] = {}
     _region(graph.body, changed)
     if changed:
