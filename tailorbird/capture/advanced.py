@@ -18,6 +18,7 @@ import numpy as np
 
 from tailorbird.capture.build import array_of, constant, convert
 from tailorbird.capture.elementwise import map_value
+from tailorbird.capture.limits import is_within
 from tailorbird.capture.masks import fits, nonzero, picked, put
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import Arr, Scal, exact, is_static
@@ -139,7 +140,7 @@ def inside(t: Tracer, index: Value, size: Dim) -> Value:
     assert isinstance(wide, Value)
     if index.type.dtype == np.uint64:  # what does not fit is no index, and not a negative one
         t.check(map_value(t, "less_equal", [index, np.uint64(2**63 - 1)]), "!=")
-    if _is_position(t, wide, size):
+    if is_within(t, wide, size):
         return wide
     region: Any = t.region
     while region is not None:
@@ -151,18 +152,6 @@ def inside(t: Tracer, index: Value, size: Dim) -> Value:
     most = map_value(t, "less", [wide, size])
     t.check(map_value(t, "logical_and", [least, most]), "!=")
     return wide
-
-
-def _is_position(t: Tracer, index: Value, size: Dim) -> bool:
-    """Whether an index is made of positions along an axis of that size: by nonzero, or arange."""
-    node = index.node
-    while node is not None and node.op in ("compress", "read"):
-        base = node.inputs[0]
-        node = base.node if isinstance(base, Value) else None
-    if node is None or node.op != "arange" or node.inputs != (0, 1):
-        return False
-    length = t.assume.canon(node.attrs["shape"][0])
-    return t.assume.canon(length - size) == 0
 
 
 def known_array(t: Tracer, x: Any) -> np.ndarray | None:
