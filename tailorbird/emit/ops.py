@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from tailorbird.dataclass import dataclass
 from tailorbird.emit.builder import LLVM_TYPES, Builder, vector_type
 from tailorbird.emit.casts import BITS, cast, is_float, is_signed
+from tailorbird.emit.lengths import RELATIONS, compared
 from tailorbird.emit.libm import call_library
 from tailorbird.emit.vmath import VECTOR_MATH, emit_math
 
@@ -421,6 +422,7 @@ TABLE: dict[str, Callable[[Lanes], str]] = {
     "heaviside": _heaviside,
     "bitwise_count": _bitwise_count,
     "power": _power,
+    **{f"length_{relation}": compared(relation) for relation in RELATIONS},
     "index_clamp": _index_clamp,
     "index_wrap": _index_wrap,
     "index_reflect": _index_reflect,

@@ -62,6 +62,7 @@ from tailorbird.lower.steps import (
     taller,
 )
 from tailorbird.lower.sweeps import join_sweeps
+from tailorbird.lower.tidy import tidy
 
 __all__ = ["Bind", "Check", "Gemm", "Matrix", "Program", "PythonCall", "lower", "parameter_strides"]
 
@@ -90,6 +91,7 @@ def lower(
     for k, step in enumerate(inner_steps(program.steps)):
         if isinstance(step, Nest):
             step.name = f"k{k}"
+            tidy(step)
             mask_stores(step)
             owes = schedule(step, width_bytes, sizes).schedule.owes
             step.schedule.backward, backward = backward, not backward
