@@ -10,29 +10,11 @@ from __future__ import annotations
 import math
 
 from tailorbird.emit.builder import LLVM_TYPES, Builder, vector_type
-from tailorbird.emit.casts import BITS, is_float, is_signed
+from tailorbird.emit.casts import is_float, is_signed
 from tailorbird.emit.ops import Lanes, emit_op
-from tailorbird.lower.kernel import Fold
+from tailorbird.lower.kernel import Fold, identity
 
 UNSET = 2**63 - 1  # position of an arg fold that has seen nothing
-
-
-def identity(op: str, ty: str, scan: bool = False) -> float | int:
-    """What a fold starts from. As NumPy's, a sum of -0.0 is 0.0, and a running sum keeps it."""
-    if op == "sum":
-        return -0.0 if scan and is_float(ty) else 0
-    if op == "prod":
-        return 1
-    if op in ("any", "all"):
-        return int(op == "all")
-    largest = op in ("min", "argmin")
-    if is_float(ty):
-        return math.inf if largest else -math.inf
-    if ty == "b1":
-        return int(largest)
-    if is_signed(ty):
-        return 2 ** (BITS[ty] - 1) - 1 if largest else -(2 ** (BITS[ty] - 1))
-    return 2 ** BITS[ty] - 1 if largest else 0
 
 
 class Accumulator:

@@ -23,6 +23,7 @@ from tailorbird.emit.builder import MEMORY_TYPES, Module
 from tailorbird.emit.casts import is_float
 from tailorbird.emit.folds import Accumulator, Compensated
 from tailorbird.emit.frame import Frame
+from tailorbird.emit.masked import kept_lanes, take_masked
 from tailorbird.emit.turned import TurnedEmitter
 from tailorbird.emit.values import Values
 from tailorbird.lower.kernel import Axis, Fold, Nest, Op, Stage
@@ -282,7 +283,8 @@ class NestEmitter(Values):
                 self.compute_first(stage, lane)
                 for fold in stage.folds:
                     a = sums[fold.cell.name, lane]
-                    self.take(fold, a, lane, None)
+                    kept = None if fold.mask is None else kept_lanes(self, fold.mask, lane)
+                    self.take(fold, a, lane, kept)
                     if scan:
                         self.cells.setdefault(fold.cell.name, {})[lane] = a.get()
                 self.store_all(stage.stores, lane)
@@ -353,10 +355,12 @@ class NestEmitter(Values):
                 for view, own in zip(self.views, sums, strict=True):
                     view.compute_first(stage, lane)
                     for fold in stage.folds:
-                        view.take(fold, own[fold.cell.name][k], lane, view.masks.get(lane))
+                        if fold.mask is None:
+                            view.take(fold, own[fold.cell.name][k], lane, view.masks.get(lane))
                     view.store_all(stage.stores, lane)
                     if not view.masks:
                         fetch(view, coming, lane, len(self.views))
+            take_masked(self.views, stage, lanes, sums)
 
         def vectors(axis: Axis, low: str, high: str) -> None:
             self.vector_loop(axis, low, high, body)

@@ -12,6 +12,7 @@ Complex values are pairs of real expressions from here on; see `complex.py`.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -180,14 +181,37 @@ class Store:
 
 @dataclass(frozen=True)
 class Fold:
-    """cell = op over the stage's points; `argmin` and `argmax` fold (value, position) and leave
-    the position.
+    """cell = op over the stage's points, or over those where the mask is set if there is one;
+    `argmin` and `argmax` fold (value, position) and leave the position.
     """
 
     cell: Cell
     op: str
     value: Ex
     position: Ex | None = None
+    mask: Ex | None = None
+
+    @property
+    def roots(self) -> tuple[Ex, ...]:
+        """Every expression that it needs."""
+        return (self.value, *(x for x in (self.position, self.mask) if x is not None))
+
+
+def identity(op: str, ty: str, scan: bool = False) -> float | int:
+    """What a fold starts from. As NumPy's, a sum of -0.0 is 0.0, and a running sum keeps it."""
+    if op == "sum":
+        return -0.0 if scan and ty[0] == "f" else 0
+    if op == "prod":
+        return 1
+    if op in ("any", "all"):
+        return int(op == "all")
+    largest = op in ("min", "argmin")
+    if ty[0] == "f":
+        return math.inf if largest else -math.inf
+    bits = 1 if ty == "b1" else 8 * SIZES[ty]
+    if ty[0] == "i":
+        return 2 ** (bits - 1) - 1 if largest else -(2 ** (bits - 1))
+    return 2**bits - 1 if largest else 0
 
 
 @dataclass

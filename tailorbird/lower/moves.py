@@ -2,8 +2,7 @@
 
 A pack stores one after another, in C order, what its mask picks: `Store.mask` with `Nest.packs`. A
 scatter stores at computed indices, serially and in C order, so that the last of several wins; one
-that accumulates loads what is there first. Where a nest would store back what it loaded from the
-same place, its store is masked instead.
+that accumulates loads what is there first.
 """
 
 from __future__ import annotations
@@ -94,38 +93,3 @@ def schedule_pack(nest: Nest, width_bytes: int, cost: int, widest: int) -> Nest:
     width = width_bytes // max(4, widest, *sizes) if width_bytes == 64 else 8
     nest.schedule = Schedule(nest.inner[-1].name, width, 1, cost)
     return nest
-
-
-# Masked stores
-
-
-def mask_stores(nest: Nest) -> None:
-    """A store of `where(mask, new, old)`, old loaded from where it is stored, stores new alone."""
-    if nest.scan or any(stage.folds for stage in nest.stages):
-        return
-    for stage in nest.stages:
-        stores = [_masked(store) for store in stage.stores]
-        if not stage.first and stores and all(s.mask is stores[0].mask for s in stores):
-            stage.stores = stores
-
-
-def _masked(store: Store) -> Store:
-    first = store.value[0]
-    if store.mask is not None or store.computed or not isinstance(first, Op):
-        return store
-    values = []
-    for x in store.value:
-        if not isinstance(x, Op) or x.op != "where" or x.args[0] is not first.args[0]:
-            return store
-        if not _is_there(x.args[2], store):
-            return store
-        values.append(x.args[1])
-    return replace(store, value=tuple(values), mask=first.args[0])
-
-
-def _is_there(x: Ex, store: Store) -> bool:
-    """Whether an expression is what a store overwrites."""
-    if not isinstance(x, Load) or x.computed or x.buffer.name != store.buffer.name:
-        return False
-    same = x.at.offset == store.at.offset and dict(x.at.axes) == dict(store.at.axes)
-    return same and x.buffer.ty == store.buffer.ty

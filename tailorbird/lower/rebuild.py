@@ -44,7 +44,8 @@ class Rebuilt:
 
     def fold(self, fold: Fold) -> Fold:
         position = None if fold.position is None else self(fold.position)
-        return replace(fold, value=self(fold.value), position=position)
+        mask = None if fold.mask is None else self(fold.mask)
+        return replace(fold, value=self(fold.value), position=position, mask=mask)
 
     def stage(self, stage: Stage) -> Stage:
         """A stage with everything in it rebuilt."""

@@ -58,9 +58,7 @@ def expressions(nest: Nest) -> list[Ex]:
         for store in [*stage.head, *stage.stores]:
             roots += store.roots
         for fold in stage.folds:
-            roots.append(fold.value)
-            if fold.position is not None:
-                roots.append(fold.position)
+            roots += fold.roots
     return expressions_of(roots)
 
 

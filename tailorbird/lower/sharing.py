@@ -102,8 +102,7 @@ class _Memory:
 
     def note_nest(self, k: int, nest: Nest) -> None:
         for number, stage in enumerate(nest.stages):
-            folded = [*stage.first, *(fold.value for fold in stage.folds)]
-            folded += [fold.position for fold in stage.folds if fold.position is not None]
+            folded = [*stage.first, *(x for fold in stage.folds for x in fold.roots)]
             for place, stores, more in ((0, stage.head, []), (1, stage.stores, folded)):
                 where = (number, place)
                 roots = [*more, *(x for store in stores for x in store.roots)]

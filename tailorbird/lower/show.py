@@ -65,8 +65,8 @@ def show_nest(nest: Nest) -> list[str]:
             lines += _store("      once ", store, names)
         for fold in stage.folds:
             body, text = _express(fold.value, names)
-            lines += body
-            lines.append(f"      {fold.cell.name} = {fold.op} {text}")
+            more, where = _where(fold.mask, names)
+            lines += [*body, *more, f"      {fold.cell.name} = {fold.op} {text}{where}"]
         for store in stage.stores:
             lines += _store("      ", store, names)
     return lines
@@ -79,7 +79,16 @@ def _store(indent: str, store: Store, names: dict[int, str]) -> list[str]:
         body, text = _express(x, names)
         lines += body
         values.append(text)
-    return [*lines, f"{indent}{store.buffer.name}[{_position(store.at)}] = {', '.join(values)}"]
+    more, where = _where(store.mask, names)
+    place = f"{store.buffer.name}[{_position(store.at)}]"
+    return [*lines, *more, f"{indent}{place} = {', '.join(values)}{where}"]
+
+
+def _where(mask: Ex | None, names: dict[int, str]) -> tuple[list[str], str]:
+    if mask is None:
+        return [], ""
+    lines, text = _express(mask, names)
+    return lines, f" where {text}"
 
 
 def _express(x: Ex, names: dict[int, str]) -> tuple[list[str], str]:

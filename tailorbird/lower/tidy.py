@@ -63,7 +63,7 @@ def _meaning(x: Ex) -> Any:
 
 def _roots(nest: Nest) -> list[Ex]:
     stores = [s for stage in nest.stages for s in (*stage.head, *stage.stores)]
-    folds = [f.value for stage in nest.stages for f in stage.folds]
+    folds = [x for stage in nest.stages for f in stage.folds for x in f.roots]
     return [*(root for s in stores for root in s.roots), *folds]
 
 
