@@ -18,14 +18,19 @@ DEEPEST = 8
 
 def is_within(t: Tracer, x: Operand, size: Dim) -> bool:
     """Whether 0 <= x < size, for all elements; that a size is not 0 may become a guard."""
-    some = t.assume.canon(size - 1)
+    if _is_inside(t, x, size):
+        return True
+    if isinstance(size, int) or t.assume.hint(size) in (None, 0):
+        return False
     mark = t.assume.enter()
-    supposed = not isinstance(some, int) and t.assume.hint(size) not in (None, 0)
-    if supposed:
-        t.assume.suppose(some)
-    found = _is_beyond(t, x, 0, 1) and _is_beyond(t, x, some, -1)
+    t.assume.suppose(t.assume.canon(size - 1))
+    found = _is_inside(t, x, size)
     t.assume.leave(mark)
-    return found and (not supposed or t.at_least(size, 1))
+    return found and t.at_least(size, 1)
+
+
+def _is_inside(t: Tracer, x: Operand, size: Dim) -> bool:
+    return _is_beyond(t, x, 0, 1) and _is_beyond(t, x, t.assume.canon(size - 1), -1)
 
 
 def _is_beyond(t: Tracer, x: Operand, limit: Dim, sign: int, deep: int = DEEPEST) -> bool:
