@@ -102,6 +102,7 @@ def versions_of(graph: Graph) -> Versions:
 class _Finder:
     def __init__(self, graph: Graph, writable: set[Value]) -> None:
         self.graph = graph
+        self.returned = set(leaves(graph.results)) | set(graph.finals.values())
         self.writable = writable
         self.count = 0
         self.position: dict[Node, int] = {}
@@ -262,7 +263,9 @@ class _Finder:
             for parameter in parameters[1:]:
                 self.join(parameter, memory)
             carried.append(memory)
-            if node.outputs[k].type.rank or path:
+            result = node.outputs[k]
+            late = result.type.shape != parameters[0].type.shape and result in self.returned
+            if (result.type.rank or path) and not late:
                 self.join(node.outputs[k], memory)
             else:
                 self.start(node.outputs[k])

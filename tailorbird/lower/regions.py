@@ -11,6 +11,7 @@ window that reads other elements of what it overwrites is computed into a tempor
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NoReturn
 
 from tailorbird.errors import Refused
@@ -34,11 +35,18 @@ from tailorbird.lower.apart import Apart
 from tailorbird.lower.aside import read_aside
 from tailorbird.lower.bounds import Bounds
 from tailorbird.lower.kernel import Buffer, Load, Nest
+from tailorbird.lower.late import (
+    Late,
+    LateLowerer,
+    branch_sizes,
+    largest,
+    loop_sizes,
+    must_not_grow,
+)
 from tailorbird.lower.lifetimes import Span, lifetimes
 from tailorbird.lower.moves import scatters_into
 from tailorbird.lower.nests import plain_inliner
 from tailorbird.lower.opaque import as_call
-from tailorbird.lower.program import Lowerer
 from tailorbird.lower.schedule import expressions
 from tailorbird.lower.statements import joined
 from tailorbird.lower.steps import (
@@ -59,7 +67,7 @@ from tailorbird.reasons import why
 IN_LOOPS = frozenset(("loop", "value", "fresh"))
 
 
-class RegionLowerer(Lowerer):
+class RegionLowerer(LateLowerer):
     """Lowers a graph that has regions."""
 
     def __init__(
@@ -102,8 +110,6 @@ class RegionLowerer(Lowerer):
             return self.parameters[memory.parameter]
         first = memory.members[0]
         role = "result" if any(m in self.roles for m in memory.members) else "temp"
-        if any(m.type.shape != first.type.shape for m in memory.members):
-            raise Refused(why("unknown_size", name=f"the size of {first.name or 'an array'}"))
         strides = self.strides_for(first, role)
         if role == "temp" and first.type.rank and first in self.plan.stored:
             return self.shared_room(memory, first, strides)
@@ -239,7 +245,7 @@ class RegionLowerer(Lowerer):
             inner = made.inputs[0]
             made = inner.node if isinstance(inner, Value) else None
         if size is not None and made is not None and made.op == "sum":
-            self.bounds.limits[size] = product(type_of(made.inputs[0]).shape)
+            self.note_size(size, product(type_of(made.inputs[0]).shape))
 
     def single(self, step: Single | Nested) -> None:
         if isinstance(step, Nested):
@@ -293,9 +299,11 @@ class RegionLowerer(Lowerer):
 
     def nested(self, step: Nested) -> None:
         outermost, self.inside = not self.inside, True
-        steps = self.collect(lambda: self.around(step, outermost))
+        sizes: list[Late] = []
+        steps = self.collect(lambda: self.around(step, sizes))
         self.inside = not outermost
         self.control(steps)
+        self.behind(step.node, sizes)
 
     def collect(self, lower: Callable[[], None]) -> list[ProgramStep]:
         """The steps that something makes."""
@@ -304,20 +312,26 @@ class RegionLowerer(Lowerer):
         found, self.steps = self.steps, around
         return found
 
-    def around(self, step: Nested, outermost: bool) -> None:
+    def around(self, step: Nested, sizes: list[Late]) -> None:
         """What enters, the loop itself, and what the scalars among the results are outside."""
         node = step.node
         if node.op == "branch":
-            self.branch(step)
+            self.branch(step, sizes)
             return
+        sizes += loop_sizes(node, self.binders, self.new_cell)
+        for size in sizes:
+            self.add_copy(size.entering, size.cell, identity_view(()))
+            most = largest(self.bounds, (size.entering,))
+            self.bounds.limits.update(dict.fromkeys(size.heads, most))
         parameters = node.regions[0].parameters
         for k, x in enumerate(carried_inputs(node)):
             if (node, k) in self.versions.entering:
-                target = self.buffer(parameters[k])
-                self.add_copy(x, target, identity_view(parameters[k].type.shape))
-        (self.loop if node.op == "loop" else self.repeat)(step)
+                self.copy_into(x, self.buffer(parameters[k]))
+        (self.loop if node.op == "loop" else self.repeat)(step, sizes)
+        for size in sizes:
+            must_not_grow(size, self.parts)
         for parameter, result in zip(parameters, node.outputs):
-            if self.buffer(result).name != self.buffer(parameter).name:
+            if not result.type.rank and self.buffer(result).name != self.buffer(parameter).name:
                 self.add_copy(parameter, self.buffer(result), identity_view(()))
 
     def body(
@@ -343,16 +357,16 @@ class RegionLowerer(Lowerer):
         for x, target in moved:
             source = self.buffer(x) if isinstance(x, Value) and x not in self.scalars else None
             if source is not None and source.name in homes and len(moved) > 1:
-                aside = self.new_buffer(target.ty, target.shape, "temp")
-                self.add_copy(x, aside, identity_view(target.shape))
+                aside = self.new_buffer(target.ty, source.shape, "temp")
+                self.add_copy(x, aside, identity_view(source.shape))
                 ready.append((aside, target))
             else:
                 ready.append((x, target))
         for end, target in ready:
-            self.steps.append(self.copy(end, target, identity_view(target.shape)))
+            self.copy_into(end, target)
             self.join_last()
 
-    def loop(self, step: Nested) -> None:
+    def loop(self, step: Nested, sizes: Sequence[Late]) -> None:
         node, (region,) = step.node, step.node.regions
         start, stop, stride = node.inputs[:3]
         ends = (start, stop, stride)
@@ -366,6 +380,7 @@ class RegionLowerer(Lowerer):
         if node.attrs.get("stops"):
             until, more = self.flag(region.yields[-1])
             body = body + more if more else body
+        body = self.with_sizes(body, sizes)
         self.bounds.leave(var)
         self.steps.append(Loop(var, start, stop, stride, body, until))  # type: ignore[arg-type]
 
@@ -376,22 +391,46 @@ class RegionLowerer(Lowerer):
         cell = self.new_buffer("b1", (), "temp")
         return cell, self.collect(lambda: self.add_copy(x, cell, identity_view(())))
 
-    def repeat(self, step: Nested) -> None:
+    def repeat(self, step: Nested, sizes: Sequence[Late]) -> None:
         test_region, region = step.node.regions
         test = self.collect(lambda: self.lower_steps(step.bodies[0]))
         flag, more = self.flag(test_region.yields[0])
+        test = [*(size.at_head(0) for size in sizes), *test]
         body = self.body(step.bodies[1], region, region.parameters)
+        body = self.with_sizes(body, sizes)
         self.steps.append(While(test + more, flag, body))
 
-    def branch(self, step: Nested) -> None:
+    def branch(self, step: Nested, sizes: list[Late]) -> None:
         node = step.node
         flag, more = self.flag(node.inputs[0])
         self.steps += more
+        sizes += branch_sizes(node, self.binders, self.new_cell)
+        if sizes:
+            self.steps.append(Branch(flag, self.arms_of_sizes(step, sizes)))
+            return
         first, second = (
             self.body(steps, region, node.outputs)
             for steps, region in zip(step.bodies, node.regions)
         )
         self.steps.append(Branch(flag, (first, second)))
+
+    def arms_of_sizes(
+        self, step: Nested, sizes: list[Late]
+    ) -> tuple[list[ProgramStep], list[ProgramStep]]:
+        """The arms of a branch that end with sizes of their own: what they leave behind has room
+        for the larger one.
+        """
+        node = step.node
+        if any(v in self.roles for v in node.outputs if self.binders.get(v)):
+            raise Refused(why("unknown_size", name="the size of a result that a branch makes"))
+        arms = [self.collect(partial(self.lower_steps, steps)) for steps in step.bodies]
+        for size in sizes:
+            assert size.result is not None
+            self.note_size(size.result, *size.ends)
+        for k, region in enumerate(node.regions):
+            arms[k] += self.collect(partial(self.leave_behind, region, node.outputs))
+            arms[k] += self.sizes_left(sizes, k)
+        return arms[0], arms[1]
 
     # -- the end
 
