@@ -107,7 +107,45 @@ def sieve(x, k):
     return found, numbers
 
 
+def old_ones_too(x, k):
+    total = 0.0
+    for i in range(k):
+        y = x[x > i]
+        total += np.where(x > 0, x, 0.5).sum()
+        x = y
+    return total, x
+
+
+def one_before_the_other(x, k):
+    c = np.arange(len(x)) * 0.25
+    for i in range(k):
+        near = x < 30 + i
+        before = c
+        c = c[near]
+        x = (x + before)[near]
+        c = c + 1
+    return x, c
+
+
+def masks_of_masks(x, k):
+    m = x > 0
+    for i in range(k):
+        x, m = x[m], m[m]
+        m = m & (x > i)
+    return x, m
+
+
+def backwards(x, k):
+    for i in range(k):
+        x = x[::-1][x > i]
+    return x
+
+
 PROGRAMS = (
+    old_ones_too,
+    one_before_the_other,
+    masks_of_masks,
+    backwards,
     shrinking,
     together,
     until_empty,

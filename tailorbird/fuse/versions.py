@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 
 from tailorbird.dataclass import dataclass, field
 from tailorbird.fuse.flow import inlines
-from tailorbird.ir.node import Graph, Node, Operand, Region, Value, leaves
+from tailorbird.ir.node import Graph, Node, Operand, Region, Value, leaves, type_of
 from tailorbird.ir.ops import LINEAR, OPS
 
 WRITES = frozenset(("write", "scatter"))
@@ -276,30 +276,57 @@ class _Finder:
             x = body.yields[k]
             if isinstance(x, Value) and self.memory[x] is memory:
                 continue
-            if isinstance(x, Value) and self.replaces(x, memory, body):
+            home, end = self.home[body.parameters[0]], self.region_end[body]
+            if isinstance(x, Value) and self.replaces(x, memory, home, end):
                 self.take_over(self.memory[x], memory)
                 continue
             self.yielded.add((body, k))
             memory.events.append(self.region_end[body])
 
-    def replaces(self, x: Value, memory: Memory, body: Region) -> bool:
-        """Whether what a turn makes anew can be made right where the old content is: when that is
-        read for the last time by the map that begins the new one, and only point by point.
+    def replaces(self, x: Value, memory: Memory, home: Path, end: int) -> bool:
+        """Whether what is made anew can be made right where the old content is, which nobody else
+        reads up to `end`: when it is read for the last time by the map that begins the new one, and
+        only point by point. What a mask picks moves forward, behind what has been read.
         """
         made = self.memory[x]
         first = made.members[0]
         node = first.node
-        if node is None or not x.type.rank or self.home[first] != self.home[body.parameters[0]]:
+        if node is None or not x.type.rank or self.home[first] != home:
             return False
-        if not (_is_pointwise(node) or OPS[node.op].kind == "create") or not inlines(node):
+        if not self.fits_there(node, made, memory):
             return False
-        if any(m.type != memory.members[0].type for m in made.members):
-            return False
-        ends = [y for y in body.yields if isinstance(y, Value) and self.memory[y] is made]
         at = self.position[node]
-        late = (u for m in memory.members for u in self.uses_of(m) if u.position > at)
-        inside = (u for u in late if u.position <= self.region_end[body])
-        return len(ends) == 1 and not any(inside) and self.point_by_point(first, memory, set())
+        late = (u for m in memory.members for u in self.uses_of(m) if at < u.position <= end)
+        if any(not _in_other_arm(home, u.path) for u in late):
+            return False
+        return self.lasts(made, home) and self.reads_its_place(node, memory)
+
+    def fits_there(self, node: Node, made: Memory, memory: Memory) -> bool:
+        """Whether a node begins something that a memory has room for, and no operand but what it
+        overwrites point by point.
+        """
+        old = memory.members[0].type
+        if node.op == "compress":
+            new, mask = node.result.type, node.inputs[1]
+            same = new.rank == old.rank == 1 and new.dtype == old.dtype
+            return same and len(made.members) == 1 and self.memory.get(mask) is not memory  # type: ignore[arg-type]
+        begins = _is_pointwise(node) or OPS[node.op].kind == "create"
+        return begins and inlines(node) and all(m.type == old for m in made.members)
+
+    def lasts(self, made: Memory, home: Path) -> bool:
+        """Whether something new is all that its region ends with in its memory."""
+        node, k = home[-1]
+        yields = node.regions[k].yields
+        return sum(isinstance(y, Value) and self.memory[y] is made for y in yields) == 1
+
+    def reads_its_place(self, node: Node, memory: Memory) -> bool:
+        """Whether an element is made of nothing else in a memory than what is there."""
+        if node.op != "compress":
+            return self.point_by_point(node.result, memory, set())
+        base, mask = node.inputs
+        if not isinstance(base, Value) or type_of(base).shape != type_of(mask).shape:
+            return True
+        return self.point_by_point(base, memory, set())
 
     def point_by_point(self, x: Value, memory: Memory, seen: set[Value]) -> bool:
         """Whether computing x reads a memory at its own index alone, if at all."""
@@ -348,7 +375,7 @@ class _Finder:
         taken: set[Memory] = set()
         for j, result in enumerate(node.outputs):
             ends = [inner.yields[j] for inner in node.regions]
-            memory = self.common(node, ends, path)
+            memory = self.common(node, ends, path) or self.carried_on(node, ends, path)
             if memory is not None and memory not in taken and result.type.rank:
                 taken.add(memory)
                 self.join(result, memory)
@@ -370,6 +397,32 @@ class _Finder:
                 return None
             found.add(self.memory[x])
         return found.pop() if len(found) == 1 else None
+
+    def carried_on(self, node: Node, ends: list[Operand], path: Path) -> Memory | None:
+        """The memory that the loop around a branch carries, if every arm ends with what is in it,
+        or with something new that can be made there.
+        """
+        if not path or path[-1][0].op not in LOOPS:
+            return None
+        loop, k = path[-1]
+        carried = {self.memory[p] for p in loop.regions[k].parameters}
+        end = self.region_end[loop.regions[k]]
+        found = {self.memory[x] for x in ends if isinstance(x, Value)} & carried
+        if len(found) != 1:
+            return None
+        (memory,) = found
+        fresh = []
+        for j, x in enumerate(ends):
+            if not isinstance(x, Value) or not self.owned(x):
+                return None
+            if self.memory[x] is memory:
+                continue
+            if not self.replaces(x, memory, (*path, (node, j)), end):
+                return None
+            fresh.append(self.memory[x])
+        for made in fresh:
+            self.take_over(made, memory)
+        return memory
 
 
 def is_leaving(node: Node) -> bool:
