@@ -36,7 +36,6 @@ from tailorbird.lower.independent import find_independent
 from tailorbird.lower.jam import jam_all
 from tailorbird.lower.kernel import Buffer, Nest, Store, c_strides, f_strides
 from tailorbird.lower.linear import column_strides, factor, is_factor
-from tailorbird.lower.masked import mask_folds, mask_stores
 from tailorbird.lower.moves import join_pack, packs_into, scatters_into
 from tailorbird.lower.nests import (
     build_check,
@@ -93,8 +92,6 @@ def lower(
         if isinstance(step, Nest):
             step.name = f"k{k}"
             tidy(step)
-            mask_stores(step)
-            mask_folds(step)
             owes = schedule(step, width_bytes, sizes).schedule.owes
             step.schedule.backward, backward = backward, not backward
             if isinstance(owes, Expr):

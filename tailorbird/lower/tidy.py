@@ -1,7 +1,8 @@
 """Expressions of a nest made fewer and cheaper, before it is scheduled.
 
 What is spelt twice becomes one expression. A comparison of the length of a complex number that
-nobody else asks for becomes a comparison of squares (`emit/lengths.py`).
+nobody else asks for becomes a comparison of squares (`emit/lengths.py`). Then masks decide what is
+stored and folded (`masked.py`).
 
 Invariant: within a stage every value of a point is computed before anything is stored there, so
 two loads of one place give the same; a scan, which sees what it stores, is left as it is.
@@ -12,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from tailorbird.lower.kernel import Const, Ex, Load, Nest, Op
+from tailorbird.lower.masked import mask_folds, mask_stores
 from tailorbird.lower.rebuild import Rebuilt
 from tailorbird.lower.schedule import expressions
 
@@ -27,6 +29,12 @@ def tidy(nest: Nest) -> None:
     """Changes the expressions of a nest in place."""
     if nest.scan:
         return
+    _unify(nest)
+    mask_stores(nest)
+    mask_folds(nest)
+
+
+def _unify(nest: Nest) -> None:
     for k, stage in enumerate(nest.stages):
         nest.stages[k] = Rebuilt(_Unified()).stage(stage)
     users: dict[int, list[Ex]] = {}
