@@ -209,7 +209,7 @@ class Values:
             kept = kept if tail is None else b.here(f"and <{w} x i1> {kept}, {tail}")
             some = b.here(f"icmp ne i{w} {b.here(f'bitcast <{w} x i1> {kept} to i{w}')}, 0")
         with b.when(some):
-            memo, self.memo = self.memo, {}
+            memo, self.memo = self.memo, dict(self.memo)
             ready = []
             for store in stores:
                 computed = [(*self.value(t, lane), stride) for t, stride in store.computed]

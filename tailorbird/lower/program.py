@@ -31,6 +31,7 @@ from tailorbird.ir.node import (
 )
 from tailorbird.ir.ops import LINEAR, OPS
 from tailorbird.ir.scope import bare
+from tailorbird.lower.blocks import block_all
 from tailorbird.lower.divide import divide_all
 from tailorbird.lower.independent import find_independent
 from tailorbird.lower.jam import jam_all
@@ -60,6 +61,7 @@ from tailorbird.lower.steps import (
     inner_steps,
     parameter_strides,
     taller,
+    widened,
 )
 from tailorbird.lower.sweeps import join_sweeps
 from tailorbird.lower.tidy import tidy
@@ -97,6 +99,7 @@ def lower(
             if isinstance(owes, Expr):
                 graph.guards.append(Guard(">=", owes))
     jam_all(program.steps)
+    block_all(program.steps)
     divide_all(program, sizes or {})
     program.steps = join_sweeps(program.steps)
     return program
@@ -385,7 +388,7 @@ class Lowerer:
         target = self.buffer(out)
         strides = target.strides
         result = Matrix(target, 0, False, strides[-2], strides[:-2])
-        a, b = _widen(a, shape_a, batch), _widen(b, shape_b, batch)
+        a, b = widened(a, shape_a, batch), widened(b, shape_b, batch)
         step = Gemm(a, b, result, shape_a[-2], shape_b[-1], shape_a[-1], batch)
         self.steps.append(taller(step))
 
@@ -489,11 +492,3 @@ def is_positive(stride: Dim) -> bool:
     if isinstance(stride, int):
         return stride > 0
     return all(c > 0 and all(s.kind == "size" for s in m) for m, c in stride.terms)
-
-
-def _widen(m: Matrix, shape: tuple[Dim, ...], batch: tuple[Dim, ...]) -> Matrix:
-    """Batch strides aligned with the result's batch: 0 where the operand is broadcast."""
-    own = shape[:-2]
-    strides = tuple(0 if d == 1 else s for d, s in zip(own, m.batch, strict=True))
-    missing = (0,) * (len(batch) - len(own))
-    return Matrix(m.buffer, m.offset, m.transposed, m.leading, missing + strides)

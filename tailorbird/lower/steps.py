@@ -29,6 +29,14 @@ class Matrix:
     batch: tuple[Dim, ...]
 
 
+def widened(m: Matrix, shape: tuple[Dim, ...], batch: tuple[Dim, ...]) -> Matrix:
+    """Batch strides aligned with the result's batch: 0 where the operand is broadcast."""
+    own = shape[:-2]
+    strides = tuple(0 if d == 1 else s for d, s in zip(own, m.batch, strict=True))
+    missing = (0,) * (len(batch) - len(own))
+    return Matrix(m.buffer, m.offset, m.transposed, m.leading, missing + strides)
+
+
 @dataclass
 class Gemm:
     """out[b] = a[b] @ b[b] for every b of the batch."""
@@ -113,7 +121,7 @@ class Bind:
 class Loop:
     """The body for every value of a variable; after a turn that sets `until` no other comes.
     `independent` turns may run in any order; `divided` is what one of them is reckoned to cost
-    where threads may share them.
+    where threads may share them. Where it `comes_back` its turns may be done for blocks of points.
     """
 
     var: Sym
@@ -124,6 +132,7 @@ class Loop:
     until: Buffer | None = None
     independent: bool = False
     divided: int = 0
+    comes_back: bool = False
 
 
 @dataclass

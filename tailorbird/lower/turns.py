@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 
 from tailorbird.dataclass import replace
 from tailorbird.lower.apart import Access, Apart, loads_of, sizes_of, stores_of
+from tailorbird.lower.blocks import comes_back
 from tailorbird.lower.bounds import Bounds
 from tailorbird.lower.interchange import interchanged
 from tailorbird.lower.kernel import Axis, Cell, Ex, Load, Nest, Stage, Store
@@ -134,7 +135,9 @@ class _Turns:
         nest = step.body[0] if len(step.body) == 1 and step.until is None else None
         if not isinstance(nest, Nest):
             return step
-        return self.as_rows(step, nest) or interchanged(step, nest, self.apart) or step
+        found = self.as_rows(step, nest) or interchanged(step, nest, self.apart)
+        step.comes_back = found is None and comes_back(step, nest, self.apart)
+        return found or step
 
     def by_blocks(self, step: Loop) -> Loop | None:
         """A loop of products, as a loop over blocks of its turns."""
