@@ -82,12 +82,12 @@ class _From(Moved):
     """Positions with an axis that begins further on."""
 
     def __init__(self, axis: str, first: Dim) -> None:
-        self.axis = axis
+        self.name = axis
         self.first = first
 
     def position(self, p: Position) -> Position:
-        stride = p.stride(self.axis)
+        stride = p.stride(self.name)
         return p if stride == 0 else replace(p, offset=p.offset + self.first * stride)
 
     def along(self, x: Index) -> Ex:
-        return Op("add", (x, Size(self.first)), "i64") if x.axis == self.axis else x
+        return Op("add", (x, Size(self.first)), "i64") if x.axis == self.name else x

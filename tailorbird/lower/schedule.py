@@ -23,20 +23,20 @@ def expressions_of(roots: Iterable[Ex]) -> list[Ex]:
     seen: set[int] = set()
     order: list[Ex] = []
 
-    def visit(x: Ex) -> None:
+    pending = list(roots)[::-1]
+    while pending:
+        x = pending.pop()
         if id(x) in seen:
-            return
-        seen.add(id(x))
-        if isinstance(x, Op):
-            for a in x.args:
-                visit(a)
-        elif isinstance(x, Load):
-            for term, _ in x.computed:
-                visit(term)
-        order.append(x)
-
-    for root in roots:
-        visit(root)
+            continue
+        below = x.args if isinstance(x, Op) else ()
+        if isinstance(x, Load):
+            below = tuple(term for term, _ in x.computed)
+        below = tuple(y for y in below if id(y) not in seen)
+        if below:
+            pending += [x, *below[::-1]]
+        else:
+            seen.add(id(x))
+            order.append(x)
     return order
 
 
