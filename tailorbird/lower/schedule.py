@@ -46,6 +46,7 @@ SHORT, MIDDLING = 512, 4096  # elements of rows of which four, or two, run toget
 FETCHED = 1 << 14  # bytes of rows that are read while others are still in the nearest cache
 DEAR = 12  # cost of an op, an exp say, of which two vectors fill the registers
 LIGHT = 8  # cost below which a map waits for memory
+FULL = 32  # cost of a turn of which one vector of points has enough to do, and fills the registers
 MOST_TURNS = 8  # of a loop that are written out where it runs inside of a map
 HALF = 32  # bytes: such maps run better on half vectors, which seldom straddle two cache lines
 
@@ -126,8 +127,15 @@ def _schedule_turns(nest: Nest, order: list[Ex], cost: int, width_bytes: int) ->
     vector = max(zip(beside, range(len(beside)), strict=True))[1]
     name = nest.rows[vector].name
     width = min(MOST_TURNS, min(width_bytes, HALF) // _widest(nest, order, name))
-    nest.schedule = Schedule(name, width, 2 if cost < 80 * len(nest.stages) else 1, cost)
+    nest.schedule = Schedule(name, width, 1 if _dearest_turn(nest) > FULL else 2, cost)
     return nest
+
+
+def _dearest_turn(nest: Nest) -> int:
+    """The cost of a turn of the dearest loop inside of a nest."""
+    roots = ([x for s in g.stores for x in s.roots] for g in nest.stages if g.turns is not None)
+    ops = ([x for x in expressions_of(r) if isinstance(x, Op)] for r in roots)
+    return max(sum(COSTS.get(x.op, 1) for x in some) for some in ops)
 
 
 def _together(
