@@ -62,7 +62,7 @@ REASONS: Mapping[str, tuple[str, str]] = {
     ),
     "unsupported_syntax": (
         "{name} is not compiled",
-        "move it out of the function; the lines around it are still compiled where possible",
+        "move it out of the function",
     ),
     "unsupported_call": (
         "{name} is not understood",

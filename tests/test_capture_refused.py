@@ -322,6 +322,11 @@ def test_refused_with_its_reason(function, spec, code):
             plain(function, make_arguments(spec, SIZES[0], 0))
 
 
+def test_the_function_with_an_effect_is_named():
+    with pytest.raises(Refused, match=r"print\(\) is not understood"):
+        capture(prints, {"x": np.ones(3)})
+
+
 ARGUMENTS = [
     (np.ones(3, np.float16), "unsupported_dtype"),
     (np.array(["2020-01-01"], "M8[D]"), "unsupported_dtype"),

@@ -37,6 +37,7 @@ from bench.npbench.versions import PACKAGES
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDERS = re.compile(r"(?<![\w.])/(?:[\w.+@-]+/)+")
 OWN = "tailorbird"
+LATER = 3  # processes that find what the first one compiled
 MEASURING = ("cell.py", "answers.py", "versions.py", "checkout.py")
 LONGEST_REASON = 240
 Say = Callable[[str], None]
@@ -139,14 +140,24 @@ def _measure(plan: Plan, program: Program, job: Job) -> list[Row]:
         )
         rows = _start(job, Path(folder) / "rows", plan, environment)
         if job.peer == OWN and rows and rows[0]["status"] == "right":
-            again = replace(job, second=True)
-            for second in _start(again, Path(folder) / "second", plan, environment)[:1]:
-                if second["status"] == "right":
-                    rows[0]["second_first_ms"] = second["first_ms"]
-                    rows[0]["second_steady_ms"] = second["steady_ms"]
+            rows[0] |= _later(job, Path(folder), plan, environment)
     if not rows:
         rows = [{"version": "-", "status": "absent", "reason": "the suite ships no version"}]
     return [_scrubbed({**fixed, **row}, plan) for row in rows]
+
+
+def _later(job: Job, folder: Path, plan: Plan, environment: dict[str, str]) -> Row:
+    """The first and the steady call of the middle one of a few later processes: memory that the
+    machine hands out for the first time may cost one of them ten times what it costs another.
+    """
+    again = replace(job, second=True)
+    starts = [_start(again, folder / f"later{k}", plan, environment) for k in range(LATER)]
+    found = [rows[0] for rows in starts if rows and rows[0]["status"] == "right"]
+    if not found:
+        return {}
+    found.sort(key=lambda row: row["first_ms"] - row["steady_ms"])
+    middle = found[len(found) // 2]
+    return {"second_first_ms": middle["first_ms"], "second_steady_ms": middle["steady_ms"]}
 
 
 def _start(job: Job, out: Path, plan: Plan, environment: dict[str, str]) -> list[Row]:

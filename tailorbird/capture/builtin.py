@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -352,9 +353,29 @@ def _complex(t: Tracer, *parts: Any) -> Any:
     t.refuse("unsupported_call", name="complex() of data")
 
 
-@handles(print, input, open, eval, exec, globals, locals, vars, setattr, delattr, id, iter, next)
-def _effect(t: Tracer, *args: Any, **keywords: Any) -> Any:
-    t.refuse("unsupported_call", name="a function with effects")
+def _left_out(name: str) -> Callable[..., Any]:
+    def refuse(t: Tracer, *args: Any, **keywords: Any) -> Any:
+        t.refuse("unsupported_call", name=f"{name}()")
+
+    return refuse
+
+
+for _each in (
+    print,
+    input,
+    open,
+    eval,
+    exec,
+    globals,
+    locals,
+    vars,
+    setattr,
+    delattr,
+    id,
+    iter,
+    next,
+):
+    handles(_each)(_left_out(_each.__name__))
 
 
 @handles(np.result_type)
