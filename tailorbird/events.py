@@ -33,8 +33,14 @@ class Event:
     data: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        details = " ".join(f"{name}={value}" for name, value in self.data.items())
-        return " ".join(part for part in (self.kind, self.function, details) if part)
+        plain = {name: value for name, value in self.data.items() if name != "why"}
+        details = " ".join(f"{name}={_rounded(value)}" for name, value in plain.items())
+        said = " ".join(part for part in (self.kind, self.function, details) if part)
+        return f"{said}: {self.data['why']}" if "why" in self.data else said
+
+
+def _rounded(value: Any) -> Any:
+    return f"{value:.4g}" if isinstance(value, float) else value
 
 
 Listener = Callable[[Event], None]

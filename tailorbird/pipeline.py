@@ -29,7 +29,7 @@ from tailorbird.dispatch.leaf import Leaf
 from tailorbird.dispatch.products import choose
 from tailorbird.dispatch.trampoline import is_direct
 from tailorbird.dispatch.variant import Recipe, Variant, Whole, leaves_of, make_variant
-from tailorbird.errors import Refused
+from tailorbird.errors import ParseError, Refused, UsageError, VerifyError
 from tailorbird.fuse.groups import fuse
 from tailorbird.fuse.show import show_plan
 from tailorbird.ir.expr import Sym
@@ -230,12 +230,18 @@ def run_stage(stage: Stage, number: int, work: Work) -> None:
     stage.run(work)
     override = knobs.get("override")
     if override is not None and stage.read is not None and (override / file).is_file():
-        stage.read(work, (override / file).read_text())
+        try:
+            stage.read(work, (override / file).read_text())
+        except (ParseError, VerifyError, OSError) as error:
+            raise UsageError(f"{override / file} is no output of {stage.name}: {error}") from error
         events.record("overridden", name, stage=stage.name)
     work.milliseconds[stage.name] = (time.perf_counter() - start) * 1e3
     if stage.name in knobs.get("show"):
         print(f"-- {stage.name} of {name}\n{stage.text(work)}", file=sys.stderr)
     dump = knobs.get("dump")
     if dump is not None:
-        (dump / name).mkdir(parents=True, exist_ok=True)
-        (dump / file).write_text(stage.text(work))
+        try:
+            (dump / name).mkdir(parents=True, exist_ok=True)
+            (dump / file).write_text(stage.text(work))
+        except OSError as error:
+            raise UsageError(f"TAILOR_DUMP: {dump / file} cannot be written: {error}") from error

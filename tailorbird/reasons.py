@@ -44,7 +44,7 @@ REASONS: Mapping[str, tuple[str, str]] = {
         "unset TAILOR_PLAIN",
     ),
     "wrong_setting": (
-        "a setting cannot be read: {error}",
+        "a setting cannot be used: {error}",
         "set it right, or unset it",
     ),
     # capture: the function

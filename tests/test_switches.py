@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import tailorbird as tb
-from tailorbird import knobs, pipeline
+from tailorbird import events, knobs, pipeline
+from tailorbird.reasons import why
 
 X = np.linspace(-1.0, 1.0, 12 * 16).reshape(12, 16)
 
@@ -100,3 +101,20 @@ def test_a_call_that_does_not_fit_names_the_function():
     for ask in (f.warm, f.explain, f):
         with pytest.raises(TypeError, match=r"^chosen\(\) "):
             ask(X, X)
+
+
+def test_a_folder_or_a_file_that_cannot_be_used_is_the_reason(tmp_path):
+    (tmp_path / "file").write_text("")
+    with knobs.scope(dump=tmp_path / "file"):
+        assert "cannot be written" in str(tb.tailor(both_ways).explain(X))
+    (tmp_path / "both_ways").mkdir()
+    (tmp_path / "both_ways" / "02_rewrite.graph").write_text("graph f(garbage")
+    with knobs.scope(override=tmp_path):
+        said = str(tb.tailor(both_ways).explain(X))
+    assert "02_rewrite.graph is no output of rewrite: line 1" in said and "bug" not in said
+
+
+def test_events_read_well():
+    reason = why("object_array", name="x")
+    said = str(events.record("refused", "step", seconds=0.0123456, why=reason))
+    assert said == f"refused step seconds=0.01235: {reason}"

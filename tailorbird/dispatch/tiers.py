@@ -220,8 +220,9 @@ class Tiers:
         """Tells native code who answers, and others when it is not native code."""
         variant.settle(size, heat.winner, heat.pause())
         if heat.winner == PLAIN:
-            native, plain = min(heat.native), min(heat.plain)
-            events.record("not_faster", variant.name, size=2**size, native=native, plain=plain)
+            native_us, plain_us = min(heat.native) * 1e6, min(heat.plain) * 1e6
+            times = {"native_us": native_us, "plain_us": plain_us}
+            events.record("not_faster", variant.name, size=2**size, **times)
 
     def run_plain(self, record: Record, call: Call) -> Any:
         size = bucket(elements(call.values))
