@@ -317,6 +317,7 @@ PRODUCTS = [
     *_rows("sum", 0.5, "np.linalg.inv({m}[:2, :2] + 9 * np.eye(2))"),
     *_rows("sum", 0.5, "np.linalg.cholesky({m} @ {m}.T + 9 * np.eye({m}.shape[-2]))"),
     *_rows("sum", 0.5, "np.tensordot({a}, {a2}, axes=0)", "np.linalg.matrix_power({m}, 2)"),
+    *_rows("sum", 0.3, "np.vecdot({a}, {a2})", "np.matvec({m}, {v})", "np.vecmat({v}, {m})"),
 ]
 WRITES = [
     *(Row(f"{{w}} {op}= {{x}}", weight=2) for op in ("+", "-", "*", "/", "//", "&")),
