@@ -114,3 +114,15 @@ def test_bins_of_nothing_are_integers():
         return np.bincount(x, y, minlength=2)
 
     agrees(binned, (np.arange(3), np.ones(3)), (np.arange(0), np.ones(0)))
+
+
+def test_the_dot_product_of_one_element_is_its_product():
+    def products(x, y):
+        return np.dot(x, y)
+
+    for one in ((1,), (1, 1)):
+        for other in ((1,), (1, 1), (1, 2)):
+            for p, q in ((0.0, -3.0), (-0.0, 3.0), (0.0, np.nan), (np.inf, 0.0)):
+                x, y = np.full(one, p), np.full(other, q)
+                agrees(products, (x, y))
+                agrees(products, (np.full(other[::-1], q), x))

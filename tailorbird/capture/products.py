@@ -17,7 +17,7 @@ from tailorbird.capture.elementwise import elementwise
 from tailorbird.capture.joining import joined
 from tailorbird.capture.meeting import along, meet
 from tailorbird.capture.registry import METHODS, handles
-from tailorbird.capture.tracer import Tracer
+from tailorbird.capture.tracer import Shape, Tracer
 from tailorbird.capture.values import Arr, Unhandled
 from tailorbird.capture.views import (
     as_arr,
@@ -61,10 +61,30 @@ def _dot(t: Tracer, a: Any, b: Any, out: Any = None) -> Any:
         result = _scaled(t, x, y)
     else:
         right = _agree(t, x, y)
-        result = t.result(t.inferred("dot", [t.read(x), right], {}))
+        single = _of_one_element(t, x, y)
+        if single is None:
+            result = t.result(t.inferred("dot", [t.read(x), right], {}))
+        else:
+            shape = (*x.shape[:-1], *y.shape[: max(y.ndim - 2, 0)], *y.shape[-1:][: y.ndim - 1])
+            result = single if not shape else reshape(t, as_arr(t, single), shape)
     if isinstance(result, Arr):
         result.buffer.contiguous = True
     return result if out is None else store_out(t, result, out)
+
+
+def _of_one_element(t: Tracer, x: Arr, y: Arr) -> Any:
+    """The product of matrices or vectors of which one has one element, for BLAS a number."""
+    blas = np.result_type(x.dtype, y.dtype).kind in "fc" and max(x.ndim, y.ndim) <= 2
+    if not blas or not _is_one(t, x.shape[-1:]):
+        return None
+    if _is_one(t, y.shape):
+        left = x if max(x.ndim, y.ndim) > 1 else reshape(t, x, ())
+        return _scaled(t, left, reshape(t, y, ()))
+    return _scaled(t, reshape(t, x, ()), y) if _is_one(t, x.shape) else None
+
+
+def _is_one(t: Tracer, shape: Shape) -> bool:
+    return all(t.assume.agrees(d, 1) for d in shape)
 
 
 def _scaled(t: Tracer, x: Arr, y: Arr) -> Any:
