@@ -38,7 +38,7 @@ from tailorbird.errors import Refused
 from tailorbird.ir.expr import evaluate
 from tailorbird.lower.apart import loads_of, stores_of
 from tailorbird.lower.kernel import Nest
-from tailorbird.lower.steps import inner_steps
+from tailorbird.lower.steps import Loop, inner_steps
 
 __all__ = ["everything_is_divided"]
 
@@ -171,7 +171,7 @@ def meeting(nest, known):
 
 
 def check_apart(function, arguments):
-    """How many nests of a program are divided; no two halves of one of them meet."""
+    """How many nests and loops of a program are divided; no two halves of a nest meet."""
     program, known = program_of(function, arguments)
     for nest, values in turns(program.steps, known):
         if nest.divided is not None:
@@ -179,8 +179,8 @@ def check_apart(function, arguments):
                 assert not set(meeting(nest, values)), (nest.name, values)
             except KeyError:  # a number that only the data knows
                 continue
-    nests = (s for s in inner_steps(program.steps) if isinstance(s, Nest))
-    return sum(nest.divided is not None for nest in nests)
+    steps = (s for s in inner_steps(program.steps) if isinstance(s, Nest | Loop))
+    return sum(bool(step.divided) for step in steps)
 
 
 @pytest.mark.parametrize("function, make, least", NESTS, ids=IDS)

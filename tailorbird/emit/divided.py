@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tailorbird.emit.environment import Environment, divide, signature
 from tailorbird.emit.nest import NestEmitter
 from tailorbird.ir.expr import product
-from tailorbird.lower.divide import weight
+from tailorbird.lower.divide import lengths, weight
 from tailorbird.lower.kernel import Nest
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class DividedEmitter(NestEmitter):
         control, nest, axis = self.control, self.nest, self.nest.divided
         assert axis is not None
         env = self.environment.fill((("ptr", "%f"),))
-        work = product(a.extent for a in [*nest.rows, *nest.inner]) * weight(nest)
+        work = product(lengths(nest)) * weight(nest)
         step = nest.schedule.width * nest.schedule.unroll if axis.name == self.s.vector else 1
         numbers = (control.size(axis.extent), control.size(work), str(step))
         divide(control, nest.name, env, numbers, "null")

@@ -42,6 +42,8 @@ def divide_all(program: Program, sizes: Mapping[Sym, int]) -> None:
 
 def outgrown(program: Program, sizes: Mapping[Sym, int]) -> bool:
     """Whether more of a program would be divided if it were made for sizes like these."""
+    if not knobs.is_on("divide"):
+        return False
     divider = _Divider(Bounds(program.graph.guards), sizes)
     return any(divider.gains(s.steps) for s in program.steps if isinstance(s, Control))
 
@@ -50,6 +52,15 @@ def weight(nest: Nest) -> int:
     """What a point costs, memory included, in eighths of a vector instruction."""
     accesses = sum(isinstance(x, Load) for x in expressions(nest)) + len(list(stores_of(nest)))
     return max(1, (nest.schedule.cost + accesses) * LANES // nest.schedule.width)
+
+
+def lengths(nest: Nest) -> list[Dim]:
+    """How many points a nest has, along each axis; the turns of all its stages are one more."""
+    turns: Dim = 0
+    for stage in nest.stages:
+        turns = turns + (0 if stage.turns is None else stage.turns.extent)
+    own = [a.extent for a in (*nest.rows, *nest.inner)]
+    return own if turns == 0 else [*own, turns]
 
 
 def axis_to_divide(nest: Nest) -> Axis | None:
@@ -61,7 +72,8 @@ def axis_to_divide(nest: Nest) -> Axis | None:
         return None
     axis = (nest.rows or nest.inner)[0]
     moves = all(s.at.stride(axis.name) != 0 and not s.computed for s in stores_of(nest))
-    return axis if moves and axis.extent != 1 else None
+    turns = any(stage.turns is not None and stage.turns.name == axis.name for stage in nest.stages)
+    return axis if moves and not turns and axis.extent != 1 else None
 
 
 class _Divider:
@@ -109,8 +121,7 @@ class _Divider:
 
     def work(self, nest: Nest, unknown: int) -> int:
         """The most that a nest costs in the call at hand."""
-        extents = (self.most(a.extent, unknown) for a in (*nest.rows, *nest.inner))
-        return weight(nest) * math.prod(extents)
+        return weight(nest) * math.prod(self.most(n, unknown) for n in lengths(nest))
 
     def most(self, x: Dim, unknown: int) -> int:
         """How large a number becomes in the call at hand, or another one if that is not known."""

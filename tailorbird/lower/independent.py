@@ -155,4 +155,5 @@ def _surely_set(nest: Nest) -> Iterator[str]:
     if nest.rows or nest.only_if:
         return
     for stage in nest.stages:
-        yield from (s.buffer.name for s in stage.head if s.mask is None)
+        if stage.turns is None:
+            yield from (s.buffer.name for s in stage.head if s.mask is None)
