@@ -62,6 +62,13 @@ class Module:
         self.definitions: dict[str, str] = {}
         self.functions: list[str] = []
 
+    def attributes(self) -> str:
+        """Of functions that work on vectors: a vector that is spilled must not lie across two cache
+        lines, so the stack is aligned for it.
+        """
+        wide = '"prefer-vector-width"="512" ' if self.avx512 else ""
+        return f'nounwind {wide}"stackrealign"'
+
     def text(self) -> str:
         """All of it; functions that are the same but for their names are written once."""
         seen: dict[tuple[str, str], str] = {}

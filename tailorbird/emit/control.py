@@ -161,12 +161,8 @@ class ControlEmitter(Integers):
         for label, status in (("leave", 1), ("stopped", 2)):
             b.label(label)
             b.do(f"ret i32 {status}")
-        text = b.function(f"i32 @{self.step.name}(ptr %f)", self.attributes)
+        text = b.function(f"i32 @{self.step.name}(ptr %f)", self.module.attributes())
         self.module.functions.append(text)
-
-    @property
-    def attributes(self) -> str:
-        return 'nounwind "prefer-vector-width"="512"' if self.module.avx512 else "nounwind"
 
     # -- integers
 

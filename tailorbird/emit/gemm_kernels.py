@@ -119,8 +119,7 @@ class Lines(Builder):
     def finish(self, signature: str) -> None:
         """The function, added to its module."""
         self.do("ret void")
-        wide = 'nounwind "prefer-vector-width"="512"' if self.avx512 else "nounwind"
-        self.module.functions.append(self.function(signature, wide))
+        self.module.functions.append(self.function(signature, self.module.attributes()))
 
 
 def tile(module: Module, shape: Shape, rows: int, vectors: int) -> None:

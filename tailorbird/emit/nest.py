@@ -66,9 +66,8 @@ class NestEmitter(Values):
         self.finish(self.nest.name)
 
     def finish(self, name: str, ranges: str = "i64 %lo, i64 %hi, i64 %chunk") -> None:
-        wide = 'nounwind "prefer-vector-width"="512"'
         signature = f"void @{name}(ptr %f, {ranges})"
-        text = self.b.function(signature, wide if self.module.avx512 else "nounwind")
+        text = self.b.function(signature, self.module.attributes())
         self.module.functions.append(text)
 
     # -- loops
