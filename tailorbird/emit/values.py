@@ -10,6 +10,7 @@ place.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -35,6 +36,11 @@ from tailorbird.lower.kernel import (
 from tailorbird.lower.schedule import expressions
 
 Register = tuple[str, int]
+
+
+def _is_power_of_two(x: Ex) -> bool:
+    """Whether dividing by it is an exact product, which LLVM makes of it."""
+    return isinstance(x, Const) and abs(math.frexp(x.value)[0]) == 0.5
 
 
 class Values:
@@ -170,7 +176,7 @@ class Values:
         ]
         if x.op == "cast":
             return cast(self.b, args[0], types[0], x.ty, width), width
-        if x.op == "divide" and width > 1 and values[1][1] == 1:
+        if x.op == "divide" and width > 1 and values[1][1] == 1 and not _is_power_of_two(x.args[1]):
             return self.quotient(x, lane, values[1][0], width), width
         return emit_op(self.b, x.op, args, types, x.ty, width), width
 

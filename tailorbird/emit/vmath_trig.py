@@ -70,7 +70,7 @@ done:
 
 def _sin_to_half_pi(v: Lanes, r: str) -> str:
     z = v.mul(r, r)
-    q = v.poly(z, t.SIN_F64 if v.double else t.SIN_F32)
+    q = v.estrin(z, t.SIN_F64) if v.double else v.poly(z, t.SIN_F32)
     return _at_most_one(v, v.fma(v.mul(r, z), q, r))
 
 
@@ -144,7 +144,7 @@ def _atan_of_ratio(v: Lanes, above: str, below: str, turned: str | None) -> str:
         count = v.select(far, v.k(1.0), count)
     s = v.div(low, high)
     z = v.mul(s, s)
-    q = v.poly(z, t.ATAN_F64 if v.double else t.ATAN_F32)
+    q = v.estrin(z, t.ATAN_F64) if v.double else v.poly(z, t.ATAN_F32)
     angle = v.fma(v.mul(s, z), q, s)
     angle, count = _reflect(v, swap, angle, count, 2.0)
     if turned is not None:
@@ -164,22 +164,43 @@ def arctan(v: Lanes, x: str) -> str:
 
 
 def arctan2(v: Lanes, y: str, x: str) -> str:
-    above, below = _comparable(v, v.abs(y), v.abs(x))
+    """0/0 is 0/1; what is near overflow or subnormal has a function of its own."""
+    above, below = v.abs(y), v.abs(x)
+    most = v.select(v.cmp("ogt", above, below), above, below)
+    below = v.select(v.cmp("oeq", most, v.k(0.0)), v.k(1.0), below)
+    value = _signed_angle(v, above, below, y, x)
+    low, high = _comfortable(v)
+    huge = v.cmp("ogt", most, v.k(high))
+    least = (v.bias + low) << v.mantissa  # the bits of 2**low
+    tiny = v.icmp("ult", v.iop("sub", v.to_bits(most), v.ki(1)), v.ki(least - 1))
+    odd = v.mask_op("or", huge, tiny)
+    return v.outline("arctan2", odd, value, _scaled_arctan2, [(v.vt, y), (v.vt, x)])
+
+
+def _signed_angle(v: Lanes, above: str, below: str, y: str, x: str) -> str:
     turned = v.icmp("slt", v.to_bits(x), "zeroinitializer")
     return v.copysign(_atan_of_ratio(v, above, below, turned), y)
 
 
-def _comparable(v: Lanes, above: str, below: str) -> tuple[str, str]:
+def _comfortable(v: Lanes) -> tuple[int, float]:
+    """An exponent above the subnormals, and a number below overflow."""
+    return 8 - v.bias, 2.0 ** (v.bias - 8)
+
+
+def _scaled_arctan2(v: Lanes, y: str, x: str) -> str:
     """The same angle away from overflow and subnormals; inf/inf is 1/1, 0/0 is 0/1."""
+    above, below = v.abs(y), v.abs(x)
+    low, high = _comfortable(v)
     most = v.select(v.cmp("ogt", above, below), above, below)
-    factor = v.select(v.cmp("ogt", most, v.k(2.0 ** (v.bias - 8))), v.k(2.0**-16), v.k(1.0))
-    factor = v.select(v.cmp("olt", most, v.k(2.0 ** (8 - v.bias))), v.k(2.0**60), factor)
+    factor = v.select(v.cmp("ogt", most, v.k(high)), v.k(2.0**-16), v.k(1.0))
+    factor = v.select(v.cmp("olt", most, v.k(2.0**low)), v.k(2.0**60), factor)
     factor = v.select(v.cmp("oeq", most, v.k(INF)), v.k(0.0), factor)
     endless = [v.cmp("oeq", a, v.k(INF)) for a in (above, below)]
     above, below = (
         v.select(mask, v.k(1.0), v.mul(a, factor)) for mask, a in zip(endless, (above, below))
     )
-    return above, v.select(v.cmp("oeq", most, v.k(0.0)), v.k(1.0), below)
+    below = v.select(v.cmp("oeq", most, v.k(0.0)), v.k(1.0), below)
+    return _signed_angle(v, above, below, y, x)
 
 
 def _asin_parts(v: Lanes, x: str) -> tuple[str, str]:
