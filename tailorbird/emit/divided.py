@@ -38,8 +38,8 @@ class DividedEmitter(NestEmitter):
                 stack.enter_context(b.when(some))
             self.rows(0)
         b.do("ret void")
-        wide = 'nounwind "prefer-vector-width"="512"' if self.module.avx512 else "nounwind"
-        self.module.functions.append(b.function(signature(nest.name), wide))
+        attributes = self.module.attributes()
+        self.module.functions.append(b.function(signature(nest.name), attributes))
         self.call()
 
     def call(self) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import product
 
 from tailorbird.emit.ahead import fetch, read_next
 from tailorbird.emit.builder import MEMORY_TYPES, Module
@@ -27,6 +28,7 @@ from tailorbird.emit.masked import kept_lanes, take_masked
 from tailorbird.emit.turned import TurnedEmitter
 from tailorbird.emit.values import Values
 from tailorbird.lower.kernel import Axis, Fold, Nest, Op, Stage
+from tailorbird.lower.schedule import dear_maps
 
 BLOCK = 4096  # elements of a float sum between compensated additions, along lanes
 LANE_BLOCK = 64  # the same where every lane has a sum of its own
@@ -345,11 +347,13 @@ class NestEmitter(Values):
             for _ in self.views
         ]
 
-        coming = read_next(self.nest, stage)
+        coming, dear = read_next(self.nest, stage), dear_maps(stage)
 
         def body(lanes: list[int]) -> None:
             for view in self.views:
                 view.together = lanes
+            for x, lane, view in product(dear, lanes, self.views):
+                view.value(x, lane)
             for k, lane in enumerate(lanes):
                 for view, own in zip(self.views, sums, strict=True):
                     view.compute_first(stage, lane)

@@ -100,7 +100,8 @@ class TurnsEmitter(ControlEmitter):
         b.do("ret void")
         b.label("stopped")
         b.do("ret void")
-        self.module.functions.append(b.function(signature(self.step.name), self.attributes))
+        attributes = self.module.attributes()
+        self.module.functions.append(b.function(signature(self.step.name), attributes))
         self.run_turns()
 
     def run_turns(self) -> None:

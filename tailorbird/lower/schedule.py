@@ -14,7 +14,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from tailorbird.fuse.flow import Position
 from tailorbird.fuse.groups import COSTS
 from tailorbird.ir.expr import Sym, evaluate, product
-from tailorbird.lower.kernel import PART, SIZES, Axis, Cell, Ex, Index, Load, Nest, Op, Schedule
+from tailorbird.lower.kernel import (
+    PART,
+    SIZES,
+    Axis,
+    Cell,
+    Ex,
+    Index,
+    Load,
+    Nest,
+    Op,
+    Schedule,
+    Stage,
+)
 from tailorbird.lower.moves import schedule_pack
 
 
@@ -61,6 +73,17 @@ def expressions(nest: Nest) -> list[Ex]:
         for fold in stage.folds:
             roots += fold.roots
     return expressions_of(roots)
+
+
+def dear_maps(stage: Stage) -> list[Ex]:
+    """Functions that take long, of which vectors run side by side: each is a chain of dependent
+    instructions.
+    """
+    if any(store.mask for store in stage.stores):
+        return []
+    roots = [*(f.value for f in stage.folds), *(x for s in stage.stores for x in s.roots)]
+    maps = expressions_of([*stage.first, *roots])
+    return [x for x in maps if isinstance(x, Op) and COSTS.get(x.op, 1) >= DEAR]
 
 
 def _positions(nest: Nest, order: list[Ex]) -> Iterator[tuple[Position, bool]]:
@@ -305,4 +328,5 @@ def _unroll(nest: Nest, vector: str, cost: int, dearest: int) -> int:
         if cost <= 4:
             return 8
         return 4 if cost < 40 and not (nest.rows and dearest >= DEAR) else 2
-    return 4 if cost < LIGHT else 2 if cost < 80 * len(nest.stages) else 1
+    few = cost < 80 * len(nest.stages) or dearest >= DEAR
+    return 4 if cost < LIGHT else 2 if few else 1
