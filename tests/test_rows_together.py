@@ -118,3 +118,24 @@ def test_rows_of_several_stages_read_ahead():
             f = tb.tailor(function, background=False)
             f(np.ones((3, length)))
             assert [s.ahead for s in schedules(f)] == [ahead]
+
+
+def rough(x):
+    middle = x[1:-1, 1:-1] * 4 - x[:-2, 1:-1] - x[2:, 1:-1] - x[1:-1, :-2] - x[1:-1, 2:]
+    down = middle[1:] - middle[:-1]
+    return np.where(down * (x[2:-1, 1:-1] - x[1:-2, 1:-1]) > 0, 0, down)
+
+
+def bends(x):
+    once = 3 * x[:, :-2] - 2 * x[:, 1:-1] + x[:, 2:]
+    return once[:, :-2] - 2 * once[:, 1:-1] + once[:, 2:] - once[:, 1:-1] * once[:, :-2]
+
+
+def test_a_stencil_of_a_stencil_is_computed_again_where_rows_share_it():
+    for function, stored in ((rough, 0), (bends, 1)):  # along a row nothing is shared
+        agrees(function, *[(matrix(n, m, "f8"),) for n, m in ((5, 5), (9, 40), (30, 17), (4, 6))])
+        with knobs.scope(race=False, cache=False):
+            f = tb.tailor(function, background=False)
+            f(np.ones((30, 30)))
+            temporaries = [b for v in f.variants for b in v.program.buffers if b.role == "temp"]
+            assert len(temporaries) == stored

@@ -54,6 +54,7 @@ COSTS = {
     "cast": 1, "full": 0,
 }  # fmt: skip
 RECOMPUTE = 8  # storing and loading an element costs about this much
+SHIFTED = 32  # the same where rows that run together share most of what is computed again
 MEMBERS = 24
 DEEPEST = 64  # maps inlined into each other
 COPYING = frozenset({"concatenate", "write", "check", "call", "bind", *LINEAR})
@@ -409,8 +410,10 @@ class _Planner:
             indices = {at for _, at in uses}
             if value.type.rank == 0 or (len(places) == 1 and len(indices) == 1):
                 continue
+            shared = len(places) == 1 and len({at[:-1] for at in indices}) > 1
             price = self.cost(value, {})
-            if price >= RECOMPUTE or (len(indices) > 1 and price * (len(indices) - 1) >= RECOMPUTE):
+            dear = len(places) > 1 and price >= RECOMPUTE
+            if dear or price * (len(indices) - 1) >= (SHIFTED if shared else RECOMPUTE):
                 out.add(value)
         return out
 
