@@ -32,6 +32,7 @@ from tailorbird.ir.node import (
 from tailorbird.ir.ops import LINEAR, OPS
 from tailorbird.ir.scope import bare
 from tailorbird.lower.blocks import block_all
+from tailorbird.lower.carry import carry_all
 from tailorbird.lower.divide import divide_all
 from tailorbird.lower.independent import find_independent
 from tailorbird.lower.jam import jam_all
@@ -89,6 +90,7 @@ def lower(
         program = lowerer.run()
         share(program, lowerer.views, lowerer.copies, lowerer.windows)
     find_independent(program.steps)
+    carry_all(program.steps)
     backward = False
     for k, step in enumerate(inner_steps(program.steps)):
         if isinstance(step, Nest):
