@@ -17,7 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from tailorbird.capture.elementwise import elementwise, map_value
+from tailorbird.capture.elementwise import (
+    HALF_IS_SQRT,
+    OPERATOR_ROOTS,
+    elementwise,
+    map_value,
+    root_at_half,
+)
 from tailorbird.capture.loose import follow
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import SYMBOLIC, Arr, Scal, is_static, kind_name
@@ -173,7 +179,12 @@ def _on_data(t: Tracer, name: str, a: Any, b: Any) -> Any:
             return _on_truths(t, name, a, b)
         numbers = [int(x) if isinstance(x, np.bool_) else x for x in operands]
         return _weak(t, name, numbers)
-    return makes_contiguous(t.result(map_value(t, name, operands)), (a, b))
+    value = map_value(t, name, operands)
+    if name == "power" and isinstance(a, Arr) and a.dtype.kind == "f" and not HALF_IS_SQRT:
+        exponent = type_of(operands[1])
+        if (exponent.weak or OPERATOR_ROOTS) and isinstance(value, Value):
+            value = root_at_half(t, operands, exponent, value)
+    return makes_contiguous(t.result(value), (a, b))
 
 
 def _fast_power(t: Tracer, a: Arr, b: Any) -> str | None:

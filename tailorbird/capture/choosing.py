@@ -52,6 +52,8 @@ def _select(t: Tracer, condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     if not tests or len(tests) != len(choices):
         t.raises("ValueError: np.select needs as many conditions as choices")
     operands = [t.operand(x) for x in (*choices, default)]
+    if LEGACY and any(not type_of(x).rank for x in operands[:-1]):
+        t.refuse("promotion", name="np.select of numbers")
     kind = _together(t, operands, "np.select")
     if kind.kind == "u" and any(type_of(x).weak for x in operands[:-1]):
         t.raises(f"TypeError: cannot copy int64 to {kind} with same_kind")

@@ -22,8 +22,10 @@ from tailorbird.ir.ops import COMPARISONS
 from tailorbird.ir.promote import LEGACY, refuse_by_value, result_dtype
 from tailorbird.ir.types import WEAK_FLOAT, Type
 
+# Of NumPy's function, and of its operator where the exponent is a number of NumPy's own.
 with np.errstate(all="ignore"):
     HALF_IS_SQRT = bool(np.isnan(np.power(np.array([-np.inf, 0.0]), 0.5)[0]))
+    OPERATOR_ROOTS = bool(np.isnan((np.array([-np.inf, 0.0]) ** np.float64(0.5))[0]))
 LARGEST_SINGLE = float(np.finfo(np.float32).max)
 
 
@@ -51,13 +53,13 @@ def map_value(t: Tracer, name: str, operands: Sequence[Operand]) -> Value:
     inputs = [agreed(t, x, shape) for x in inputs]
     value = t.emit(name, inputs, None, Type(dtype, shape))
     if name == "power" and dtype.kind == "f" and types[0].shape and HALF_IS_SQRT:
-        value = _root_at_half(t, inputs, types[1], value)
+        value = root_at_half(t, inputs, types[1], value)
     if t.loose:
         follow(t, name, operands, value)
     return value
 
 
-def _root_at_half(t: Tracer, inputs: Sequence[Operand], exponent: Type, power: Value) -> Value:
+def root_at_half(t: Tracer, inputs: Sequence[Operand], exponent: Type, power: Value) -> Value:
     """NumPy's loop takes square roots where one exponent of 0.5 is for all elements; they differ
     from powers at -0 and -inf.
     """
