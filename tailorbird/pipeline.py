@@ -41,6 +41,7 @@ from tailorbird.lower.program import lower
 from tailorbird.lower.show import show_program
 from tailorbird.reasons import why
 from tailorbird.rewrite.decompose import decompose
+from tailorbird.rewrite.moves import simplify_moves
 from tailorbird.rewrite.selects import select
 
 
@@ -81,7 +82,7 @@ def _capture(work: Work) -> None:
 
 
 def _rewrite(work: Work) -> None:
-    work.graph = select(decompose(work.graph))
+    work.graph = select(simplify_moves(decompose(work.graph)))
     verify(work.graph)
 
 

@@ -410,3 +410,27 @@ def test_reasons_use_the_names_that_the_caller_knows():
             f(x, y)
         text = str(f.explain(x, y))
         assert "plain" in text and name in text and "Borrowed" not in text, text
+
+
+def test_a_map_of_a_reshaped_array_is_computed_before_that_array_is_written():
+    def halves(x, out):
+        for i in range(x.shape[0]):
+            t = x[i] * 2.0
+            m = t.reshape(2, -1) + 1.0
+            t[0] = 100.0
+            out[i] = m.sum(axis=0) * t[0]
+
+    agrees(halves, (np.arange(40.0).reshape(5, 8), np.zeros((5, 4))))
+
+
+def test_arrays_reshaped_otherwise_in_every_turn_do_not_change_under_each_other():
+    def turned(x, n):
+        y = x.copy()
+        for i in range(n):
+            a = y.reshape(2**i, -1)
+            b = a[::-1] * 3.0
+            y[0] += 1.0
+            y[:] = (b + a).reshape(-1) - y
+        return y
+
+    agrees(turned, (np.arange(32.0), 6), (np.arange(64.0), 3), (np.arange(4.0), 0))

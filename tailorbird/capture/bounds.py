@@ -40,7 +40,7 @@ def lower_bounds(
         parts = [substitute(x, {sym: value}) for value in replacements]
         ways = [list(islice(lower_bounds(p, ends, positive, steps - 1), MOST_WAYS)) for p in parts]
         for chosen in islice(product(*ways), MOST_WAYS):
-            yield tuple(expr for way in chosen for expr in way)
+            yield (*(expr for way in chosen for expr in way), *_also(sym, sign))
 
 
 def is_open(sym: Sym) -> bool:
@@ -98,18 +98,27 @@ def _replacements(
         yield (0,) if sign > 0 else (b - 1,)
     elif sym.name == "pow" and sign > 0:
         yield (0,)
+    elif sym.name == "pow":
+        for values in _at_end(b, sign, ends, positive):
+            yield tuple(apply("pow", a, v) for v in values)
     elif sym.name == "floordiv" and isinstance(b, int) and b > 0:
-        yield from _divided(a, b, sign, ends, positive)
+        for values in _at_end(a, sign, ends, positive):
+            yield tuple(apply("floordiv", v, b) for v in values)
 
 
-def _divided(
-    x: Dim, by: int, sign: int, ends: Mapping[Sym, Ends], positive: Callable[[Sym], bool]
+def _also(sym: Sym, sign: int) -> tuple[Dim, ...]:
+    """What must not be negative besides: a power grows with its exponent from a base of 1 on."""
+    return (sym.args[0] - 1,) if sym.name == "pow" and sign < 0 else ()
+
+
+def _at_end(
+    x: Dim, sign: int, ends: Mapping[Sym, Ends], positive: Callable[[Sym], bool]
 ) -> Iterator[tuple[Dim, ...]]:
-    """`x // by` at an end of the innermost symbol of x."""
+    """x at an end of its innermost symbol."""
     inner = _innermost(x, ends)
     if inner is None or not isinstance(x, Expr):
         return
     way = _direction(x, inner, positive)
     if way:
         for values in _replacements(inner, sign * way, ends, positive):
-            yield tuple(apply("floordiv", substitute(x, {inner: v}), by) for v in values)
+            yield tuple(substitute(x, {inner: v}) for v in values)

@@ -53,6 +53,7 @@ COSTS = {
     "logaddexp": 30, "logaddexp2": 30, "take": 4, "gather": 6, "pad": 4, "read": 0, "reshape": 0,
     "cast": 1, "full": 0,
 }  # fmt: skip
+DEAR = 12  # a map from which it pays to compute whole lanes of it, and not one for each line
 RECOMPUTE = 8  # storing and loading an element costs about this much
 SHIFTED = 32  # the same where rows that run together share most of what is computed again
 MEMBERS = 24
@@ -212,6 +213,7 @@ class _Planner:
         self.place: dict[Value | Sym, int] = {}
         self.symbols: dict[Value, frozenset[Sym]] = {}
         self.uses: dict[Value, set[tuple[int, Index]]] = {}
+        self.spread: set[Value] = set()  # maps read again and again along the last axis of a map
         self.checked = -1  # the last step that checks something, before which nothing looks up
         self.count = 0  # of steps in regions that are done, so that places differ
 
@@ -300,6 +302,8 @@ class _Planner:
             self.place[value] = position
             for inlined, at in visited:
                 self.uses.setdefault(inlined, set()).add((self.count + position, at))
+                if group.rows is None and self.is_spread(inlined, at, group):
+                    self.spread.add(inlined)
             return True
         return False
 
@@ -415,7 +419,33 @@ class _Planner:
             dear = len(places) > 1 and price >= RECOMPUTE
             if dear or price * (len(indices) - 1) >= (SHIFTED if shared else RECOMPUTE):
                 out.add(value)
-        return out
+        return out | self.worth_lanes()
+
+    def worth_lanes(self) -> set[Value]:
+        """Dear maps that would be computed one by one, for a line each: the last of each chain."""
+        dear = {x for x in self.spread if x.type.rank and self.cost(x, {}) >= DEAR}
+        inner = {y for x in dear for y in self.inlined_by(x)}
+        return dear - inner
+
+    def inlined_by(self, value: Value) -> set[Value]:
+        """The maps that are computed on the way to a value."""
+        found: set[Value] = set()
+        stack = [value]
+        while stack:
+            node = stack.pop().node
+            for x in () if node is None else node.inputs:
+                if isinstance(x, Value) and x not in found and x not in self.stored:
+                    found.add(x)
+                    stack.append(x)
+        return found
+
+    def is_spread(self, value: Value, index: Index, group: Group) -> bool:
+        """Whether an array of several elements is read at the same place along a whole line."""
+        long = [k for k, d in enumerate(group.domain) if d != 1]
+        walked = {name for p in index for name, _ in p.axes}
+        if any(p.terms for p in index):
+            return False
+        return bool(long and walked) and f"a{long[-1]}" not in walked
 
     def cost(self, value: Value, memo: dict[Value, int]) -> int:
         """Instructions to compute one element from memory."""

@@ -8,7 +8,7 @@ computed after something they read has changed.
 from __future__ import annotations
 
 from tailorbird.fuse.flow import inlines
-from tailorbird.fuse.versions import WRITES, Memory, Versions
+from tailorbird.fuse.versions import WRITES, Memory, Versions, looked_at
 from tailorbird.ir.node import Graph, Node, Region, Value
 from tailorbird.ir.ops import OPS
 
@@ -89,7 +89,7 @@ class _Keeper:
         if x not in self.reads:
             self.reads[x] = set()
             if x.node is None or x in self.stored or not self.is_inlined(x.node):
-                self.reads[x] = {self.versions.memory[x]}
+                self.reads[x] = {self.versions.memory[y] for y in looked_at(x)}
             else:
                 inside = (self.read_by(y) for y in x.node.inputs if isinstance(y, Value))
                 self.reads[x] = set().union(*inside)

@@ -334,7 +334,9 @@ class _Finder:
             return True
         seen.add(x)
         node = x.node
-        if _is_pointwise(node) and inlines(node):
+        if any(self.memory[y] is memory for y in looked_at(x)):
+            return False
+        if (_is_pointwise(node) or node.op == "full") and inlines(node):
             inputs = (y for y in node.inputs if isinstance(y, Value))
             return all(
                 self.point_by_point(y, memory, seen)
@@ -423,6 +425,14 @@ class _Finder:
         for made in fresh:
             self.take_over(made, memory)
         return memory
+
+
+def looked_at(x: Value) -> Iterator[Value]:
+    """A value and, of one that is another in a new shape, that one too: they may be one memory."""
+    yield x
+    while x.node is not None and x.node.op == "reshape" and isinstance(x.node.inputs[0], Value):
+        x = x.node.inputs[0]
+        yield x
 
 
 def is_leaving(node: Node) -> bool:

@@ -132,6 +132,9 @@ class Bounds:
             if not up and (a is None or b is None):
                 return a if b is None else b
             return None if a is None or b is None else apply("max", a, b)
+        if sym.name == "pow":
+            grows = a is not None and b is not None and self.not_negative(sym.args[0] - 1)
+            return apply("pow", a, b) if grows else None  # type: ignore[arg-type]
         divisor = sym.args[1]
         if not isinstance(divisor, int) or divisor < 1:
             if sym.name == "mod" and not isinstance(divisor, int):

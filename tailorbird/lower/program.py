@@ -210,7 +210,7 @@ class Lowerer:
     def contiguous(self, x: Value) -> Buffer:
         """A C-contiguous buffer that holds the value, copied if it lies otherwise."""
         shape = x.type.shape
-        if x in self.plan.stored or x in self.parameters:
+        if x.node is None or x in self.plan.stored:
             buffer = self.buffer(x)
             if buffer.strides == c_strides(shape):
                 return buffer

@@ -137,13 +137,22 @@ class RegionLowerer(LateLowerer):
         known = {s.kind for d in shape if isinstance(d, Expr) for s in d.symbols()}
         # The size of a result is known before the loop or branch that makes it.
         if self.inside and role != "result" and known & IN_LOOPS:
-            buffer.room = 1
-            for d in shape:
-                most = self.bounds.most(d)
-                if most is None:
-                    raise Refused(why("unknown_size", name=f"{d}, the size of an array in a loop,"))
-                buffer.room = buffer.room * most
+            buffer.room = self.most_elements(shape)
         return buffer
+
+    def most_elements(self, shape: tuple[Dim, ...]) -> Dim:
+        """Elements that are surely enough; what sizes come to may be known better than each is."""
+        total = product(shape)
+        most = self.bounds.most(total) if isinstance(total, int) or len(total.terms) == 1 else None
+        if most is not None:
+            return most
+        for d in shape:
+            one = self.bounds.most(d)
+            if one is None:
+                raise Refused(why("unknown_size", name=f"{d}, the size of an array in a loop,"))
+            most = one if most is None else most * one
+        assert most is not None
+        return most
 
     def aside(self, ty: str, shape: tuple[Dim, ...]) -> Buffer:
         """A temporary whose size is known when the call begins."""

@@ -36,7 +36,8 @@ def joined(first: Nest, second: Nest, apart: Apart) -> Nest | None:
         """Whether two accesses are of one memory and may meet at different points."""
         if a.buffer.name != b.buffer.name:
             return False
-        if a.computed or b.computed or len(a.index) != len(b.index) or not (a.index or b.index):
+        known = a.buffer.shape == b.buffer.shape and len(a.index) == len(b.index) > 0
+        if a.computed or b.computed or not known:
             return bool(a.computed or b.computed or a.at != b.at)
         return a.index != b.index and not apart(a.index, b.index, sizes)
 
