@@ -5,7 +5,8 @@ zeros when nothing is summed, a matrix-vector product for one row or column, a s
 a matrix and its own transpose, else a full one. Those are NumPy's own choices, so results agree.
 
 Invariants: BLAS does complex products and those of a matrix and a vector. Of the others ours does
-all but thin ones where its vectors are wider than BLAS's, and small ones where they are not.
+all but thin ones where its vectors are wider than BLAS's; where they are not, small ones and those
+whose right factor stays in the cache.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tailorbird.lower.program import Gemm, Matrix
 ROW_MAJOR, NO_TRANS, TRANS, UPPER = 101, 111, 112, 121
 LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 SMALL = 1 << 17  # products up to which our kernels are ahead of equally wide ones
+NEAR = 1 << 18  # elements of a right factor up to which they are, however many rows there are
 # A thin product reads a large matrix that lies transposed once, for a few rows or columns of bytes:
 # memory is the limit, and BLAS reads it in its order.
 THIN_ROWS, THIN_COLUMNS, THIN_FROM = 15, 64, 1 << 15
@@ -30,8 +32,8 @@ Arguments = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Choice:
-    """Who multiplies: our own kernels up to `most` products, without end where it is None; then
-    BLAS, whose integers have `int_bits` bits.
+    """Who multiplies: our own kernels up to `most` products and for right factors of up to `NEAR`
+    elements, always where it is None; else BLAS, whose integers have `int_bits` bits.
     """
 
     int_bits: int
@@ -41,7 +43,7 @@ class Choice:
         """The choice for people."""
         if ty in PART:
             return "NumPy's BLAS"
-        upto = "" if self.most is None else f" up to {self.most} products"
+        upto = "" if self.most is None else f" up to {self.most} products, or {NEAR} on the right"
         return f"own kernel{upto}, else NumPy's BLAS"
 
 
@@ -183,7 +185,10 @@ class Multiplier(Runner):
         if self.choice.most is not None:
             area = t.reg(f"mul i64 {out.rows}, {out.columns}")
             work = t.reg(f"mul i64 {area}, {a.columns}")
-            chosen = t.reg(f"icmp sle i64 {work}, {self.choice.most}")
+            few = t.reg(f"icmp sle i64 {work}, {self.choice.most}")
+            right = t.reg(f"mul i64 {b.rows}, {b.columns}")
+            near = t.reg(f"icmp sle i64 {right}, {NEAR}")
+            chosen = t.reg(f"or i1 {few}, {near}")
         columns = THIN_COLUMNS // SIZES[self.ty]
         for matrix, side, most in ((a, out.columns, columns), (b, out.rows, THIN_ROWS)):
             if matrix.transposed:

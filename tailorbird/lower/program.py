@@ -401,6 +401,8 @@ class Lowerer:
         if not isinstance(x, Value) or x.type.short != ty:
             return None
         found = self.strides_of(x)
+        if found is not None and x.type.shape[-2] == 1:
+            found = _one_row(found, x.type.shape[-1])
         if found is None or not all(map(is_positive, found[2][-2:])):
             buffer = self.contiguous(x)
             found = (buffer, 0, buffer.strides)
@@ -409,7 +411,7 @@ class Lowerer:
             return Matrix(buffer, offset, False, strides[-2], strides[:-2])
         return Matrix(buffer, offset, True, strides[-1], strides[:-2])
 
-    def strides_of(self, x: Value) -> tuple[Buffer, Dim, tuple[Dim, ...]] | None:
+    def strides_of(self, x: Value) -> Lying | None:
         """Buffer, offset and strides of a stored value or of a plain view of one, if one of the
         last two strides is 1.
         """
@@ -466,6 +468,7 @@ class Lowerer:
             self.copies.append(Copies(self.steps[-1], self.buffer(value), target))
 
 
+Lying = tuple[Buffer, Dim, tuple[Dim, ...]]  # a buffer, where in it, and the strides
 _FOLDS = frozenset(["sum", "prod", "min", "max", "any", "all", "argmin", "argmax"])
 
 
@@ -487,6 +490,12 @@ def _reachable(node: Node, stored: set[Value]) -> set[Value]:
         if x.node is not None and x not in stored:
             stack.extend(y for y in x.node.inputs if isinstance(y, Value))
     return found
+
+
+def _one_row(found: Lying, columns: Dim) -> Lying:
+    """A matrix of one row lies as if others followed it."""
+    buffer, offset, strides = found
+    return buffer, offset, (*strides[:-2], columns, strides[-1]) if strides[-1] == 1 else strides
 
 
 def is_positive(stride: Dim) -> bool:
