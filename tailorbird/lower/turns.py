@@ -227,7 +227,9 @@ def _aligned(first: Nest, second: Nest) -> tuple[Nest, Nest] | None:
     if any(s.mask is not None for n in (first, second) for s in stores_of(n)):
         return None
     if _is_map(second):
-        after = None if _is_map(first) else _once_a_row(second, first.rows)
+        if _is_map(first):
+            return None
+        after = _once_a_row(second, first.rows) or _at_every_point(second, first)
         return None if after is None else (first, after)
     if _is_map(first):
         before = _once_a_row(first, second.rows)
@@ -261,6 +263,12 @@ def _once_a_row(nest: Nest, rows: list[Axis]) -> Nest | None:
         return None
     (stage,) = stages
     return Nest("", rows, [], [Stage(head=[*stage.head, *stage.stores])])
+
+
+def _at_every_point(nest: Nest, folds: Nest) -> Nest | None:
+    """A map over the points of another nest, done row by row."""
+    stages = _renamed(nest, [*folds.rows, *folds.inner]) if folds.inner else None
+    return None if stages is None else Nest("", folds.rows, folds.inner, stages)
 
 
 def _renamed(nest: Nest, axes: list[Axis]) -> list[Stage] | None:
