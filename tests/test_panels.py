@@ -70,6 +70,47 @@ def in_place(x, y):
         x[i] = x[i] @ y
 
 
+# Products that a loop adds up
+
+
+def rank_one_updates(x, out, a, b):
+    for i in range(x.shape[0]):
+        out[i, : i + 1] *= b
+        for k in range(x.shape[1]):
+            out[i, : i + 1] += a * x[i, k] * x[: i + 1, k]
+
+
+def of_two(x, y, out, a):
+    for i in range(x.shape[0]):
+        for k in range(x.shape[1]):
+            out[i, : i + 1] += x[: i + 1, k] * a * y[i, k] + y[: i + 1, k] * a * x[i, k]
+
+
+def taken_away(x, y, out):
+    for i in range(x.shape[0]):
+        for k in range(x.shape[1]):
+            out[i] -= x[i, k] * y[k]
+
+
+def as_scalars(x, y, out):
+    for i in range(x.shape[0]):
+        for j in range(y.shape[1]):
+            for k in range(x.shape[1]):
+                out[i, j] += x[i, k] * y[k, j]
+
+
+def of_what_is_added_to(out):
+    for i in range(1, out.shape[0]):
+        for k in range(out.shape[1]):
+            out[i] += out[i - 1, k] * out[i - 1]
+
+
+def no_products(x, out):
+    for i in range(x.shape[0]):
+        for k in range(x.shape[1]):
+            out[i] += x[i, k] / (x[k] + 4.0)
+
+
 # Turns that need each other
 
 
@@ -114,6 +155,12 @@ CASES = [
     (many_at_once, lambda n: (R.random((2, n, 5)), R.random((2, 5, 6)), R.random((2, n, 6))), True),
     (moving_left, lambda n: (square(4, 2 * n), square(n)), None),
     (in_place, lambda n: (square(n, 6), square(6)), None),
+    (rank_one_updates, lambda n: (square(n, 5), square(n), 1.5, 0.5), True),
+    (of_two, lambda n: (square(n, 5), square(n, 5), square(n), 1.5), True),
+    (taken_away, lambda n: (square(n, 4), square(4, 7), square(n, 7)), True),
+    (as_scalars, lambda n: (square(n, 4), square(4, 7), square(n, 7)), None),
+    (of_what_is_added_to, lambda n: (square(min(n, 20), 3) / 9,), False),
+    (no_products, lambda n: (R.random((n, n)), square(n)), False),
     (sums_of_what_was_stored, lambda n: (square(n) / (n + 1),), False),
     (other_rows_in_place, lambda n: (square(n, 4), square(4) / 4), False),
     (windows, lambda n: (R.random(n + 9), square(n, 4)), False),
@@ -180,3 +227,23 @@ def has_product(function, arguments):
     names = list(inspect.signature(function).parameters)
     work = run_stages(function, dict(zip(names, arguments)), names, "lower")
     return any(isinstance(step, Gemm) for step in inner_steps(work.program.steps))
+
+
+def test_integers_are_added_up_in_place():
+    x, out = R.integers(-9, 9, (40, 30)), R.integers(-9, 9, (40, 40))
+    with knobs.scope(race=False, cache=False):
+        f = tb.tailor(rank_one_updates, background=False)
+        ours, theirs = out.copy(), out.copy()
+        f(x, ours, 3, 2)
+        rank_one_updates(x, theirs, 3, 2)
+    np.testing.assert_array_equal(ours, theirs)
+    assert not has_product(rank_one_updates, (x, out, 3, 2))
+
+
+def test_what_a_loop_adds_nothing_to_stays_as_it_is():
+    with knobs.scope(race=False, cache=False):
+        f = tb.tailor(taken_away, background=False)
+        for k in (5, 0):
+            out = np.full((4, 3), -0.0)
+            f(np.zeros((4, k)), np.zeros((k, 3)), out)
+            assert k or np.signbit(out).all()

@@ -38,6 +38,7 @@ from tailorbird.lower.independent import find_independent
 from tailorbird.lower.jam import jam_all
 from tailorbird.lower.kernel import Buffer, Nest, Store, c_strides, f_strides
 from tailorbird.lower.linear import column_strides, factor, is_factor
+from tailorbird.lower.matrices import Lying, is_positive, one_row
 from tailorbird.lower.moves import join_pack, packs_into, scatters_into
 from tailorbird.lower.nests import (
     build_check,
@@ -84,7 +85,7 @@ def lower(
     if plan.versions is not None:
         from tailorbird.lower.regions import RegionLowerer
 
-        program = RegionLowerer(graph, plan, layouts, plan.versions).run()
+        program = RegionLowerer(graph, plan, layouts, plan.versions, sizes or {}).run()
     else:
         lowerer = Lowerer(graph, plan, layouts)
         program = lowerer.run()
@@ -402,7 +403,7 @@ class Lowerer:
             return None
         found = self.strides_of(x)
         if found is not None and x.type.shape[-2] == 1:
-            found = _one_row(found, x.type.shape[-1])
+            found = one_row(found, x.type.shape[-1])
         if found is None or not all(map(is_positive, found[2][-2:])):
             buffer = self.contiguous(x)
             found = (buffer, 0, buffer.strides)
@@ -468,7 +469,6 @@ class Lowerer:
             self.copies.append(Copies(self.steps[-1], self.buffer(value), target))
 
 
-Lying = tuple[Buffer, Dim, tuple[Dim, ...]]  # a buffer, where in it, and the strides
 _FOLDS = frozenset(["sum", "prod", "min", "max", "any", "all", "argmin", "argmax"])
 
 
@@ -490,16 +490,3 @@ def _reachable(node: Node, stored: set[Value]) -> set[Value]:
         if x.node is not None and x not in stored:
             stack.extend(y for y in x.node.inputs if isinstance(y, Value))
     return found
-
-
-def _one_row(found: Lying, columns: Dim) -> Lying:
-    """A matrix of one row lies as if others followed it."""
-    buffer, offset, strides = found
-    return buffer, offset, (*strides[:-2], columns, strides[-1]) if strides[-1] == 1 else strides
-
-
-def is_positive(stride: Dim) -> bool:
-    """Surely positive: a constant, or products of sizes with positive coefficients."""
-    if isinstance(stride, int):
-        return stride > 0
-    return all(c > 0 and all(s.kind == "size" for s in m) for m, c in stride.terms)

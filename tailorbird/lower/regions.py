@@ -10,7 +10,7 @@ window that reads other elements of what it overwrites is computed into a tempor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NoReturn
 
@@ -71,9 +71,15 @@ class RegionLowerer(LateLowerer):
     """Lowers a graph that has regions."""
 
     def __init__(
-        self, graph: Graph, plan: Plan, layouts: tuple[str, ...], versions: Versions
+        self,
+        graph: Graph,
+        plan: Plan,
+        layouts: tuple[str, ...],
+        versions: Versions,
+        sizes: Mapping[Sym, int],
     ) -> None:
         self.versions = versions
+        self.sizes = sizes
         self.memories: dict[Memory, Buffer] = {}
         self.bounds = Bounds(graph.guards)
         self.apart = Apart(self.bounds)
@@ -87,7 +93,7 @@ class RegionLowerer(LateLowerer):
     def run(self) -> Program:
         program = super().run()
         kept = {x.name for x in leaves(program.results) if isinstance(x, Buffer)}
-        program.steps = straighten(program.steps, self.bounds, kept, self.aside)
+        program.steps = straighten(program.steps, self.bounds, kept, self.aside, self.sizes)
         program.buffers = [b for b in self.made if b.role != "param"]
         self.find_cells(program)
         return program

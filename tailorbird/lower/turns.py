@@ -13,16 +13,17 @@ compute only inside the loop is computed only if there are turns.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tailorbird.dataclass import replace
+from tailorbird.ir.expr import Sym
 from tailorbird.lower.apart import Access, Apart, loads_of, sizes_of, stores_of
 from tailorbird.lower.blocks import comes_back
 from tailorbird.lower.bounds import Bounds
 from tailorbird.lower.interchange import interchanged
 from tailorbird.lower.kernel import Axis, Cell, Ex, Load, Nest, Stage, Store
 from tailorbird.lower.moved import NotAffine, Renamed, Unrolled, mentions
-from tailorbird.lower.panels import MakeBuffer, Panels
+from tailorbird.lower.panels import MakeBuffer, Panels, as_sums
 from tailorbird.lower.rebuild import Rebuilt
 from tailorbird.lower.schedule import expressions, expressions_of
 from tailorbird.lower.statements import joined
@@ -34,12 +35,16 @@ MOST = 80  # expressions of a nest that has grown so
 
 
 def straighten(
-    steps: list[ProgramStep], bounds: Bounds, kept: set[str], make: MakeBuffer
+    steps: list[ProgramStep],
+    bounds: Bounds,
+    kept: set[str],
+    make: MakeBuffer,
+    sizes: Mapping[Sym, int],
 ) -> list[ProgramStep]:
     """The steps of a program with fewer loops; `kept` names memory that is read behind its end, and
-    `make` makes more of it.
+    `make` makes more of it; `sizes` are those of the call at hand.
     """
-    turns = _Turns(bounds, kept, steps, make)
+    turns = _Turns(bounds, kept, steps, Panels(bounds, Apart(bounds), make, sizes))
     out: list[ProgramStep] = []
     for step in steps:
         if isinstance(step, Control):
@@ -58,19 +63,22 @@ def _needs_no_control(step: ProgramStep) -> bool:
 
 class _Turns:
     def __init__(
-        self, bounds: Bounds, kept: set[str], steps: Sequence[ProgramStep], make: MakeBuffer
+        self, bounds: Bounds, kept: set[str], steps: Sequence[ProgramStep], panels: Panels
     ) -> None:
         self.bounds = bounds
-        self.apart = Apart(bounds)
-        self.panels = Panels(bounds, self.apart, make)
+        self.apart = panels.apart
+        self.panels = panels
+        self.sums: dict[int, tuple[ProgramStep, Nest]] = {}  # steps that are sums too, by identity
         self.readers = Counter(kept)  # how many read each memory
         for step in inner_steps(steps):
             self.readers.update(_read(step))
 
     def steps(self, steps: list[ProgramStep]) -> list[ProgramStep]:
         """Some steps inside a control function."""
-        inner = [self.inside(step) for step in steps]
-        return self.neighbours(inner, lambda a, b: self.as_one(a, b) or self.chained(a, b))
+        return self.together([self.inside(step) for step in steps])
+
+    def together(self, steps: Sequence[ProgramStep]) -> list[ProgramStep]:
+        return self.neighbours(steps, lambda a, b: self.as_one(a, b) or self.chained(a, b))
 
     def inside(self, step: ProgramStep) -> ProgramStep:
         """A step with fewer loops in it."""
@@ -127,28 +135,55 @@ class _Turns:
 
     def loop(self, step: Loop) -> ProgramStep:
         self.bounds.enter(step.var, step.start, step.stop, step.step)
-        step.body = self.steps(step.body)
-        blocks = self.by_blocks(step)
+        inner = [self.inside(s) for s in step.body]
+        summed = [self.sums.get(id(s), (s, s))[1] for s in inner]
+        step.body = self.together(inner)
+        added = any(a is not b for a, b in zip(inner, summed))
+        blocks, sums = self.by_blocks(step, summed if added else step.body), self.sums_of(step)
         self.bounds.leave(step.var)
         if blocks is not None:
             return blocks
         nest = step.body[0] if len(step.body) == 1 and step.until is None else None
-        if not isinstance(nest, Nest):
-            return step
-        found = self.as_rows(step, nest) or interchanged(step, nest, self.apart)
-        step.comes_back = found is None and comes_back(step, nest, self.apart)
-        return found or step
+        made: ProgramStep = step
+        if isinstance(nest, Nest):
+            found = self.as_rows(step, nest) or interchanged(step, nest, self.apart)
+            step.comes_back = found is None and comes_back(step, nest, self.apart)
+            made = found or step
+        if sums is not None:
+            self.sums[id(made)] = made, sums
+        return made
 
-    def by_blocks(self, step: Loop) -> Loop | None:
+    def by_blocks(self, step: Loop, body: Sequence[ProgramStep]) -> Loop | None:
         """A loop of products, as a loop over blocks of its turns."""
-        nest = step.body[0] if len(step.body) == 1 else None
-        if not isinstance(nest, Nest):
+        nest = self.nest_of(body)
+        moved = None if nest is None else self.with_turns(step, nest)
+        return None if nest is None or moved is None else self.panels.blocked(step, nest, moved)
+
+    def sums_of(self, step: Loop) -> Nest | None:
+        """A loop that adds products up, as the nest that it could be as a part of another one."""
+        nest = self.nest_of(step.body)
+        moved = None if nest is None else self.with_turns(step, nest)
+        if nest is None or moved is None:
             return None
+        some = self.bounds.not_negative(step.stop - step.start - 1)
+        return as_sums(step, nest, moved) if some else None
+
+    def nest_of(self, steps: Sequence[ProgramStep]) -> Nest | None:
+        """Steps that are nests, as one."""
+        whole: Nest | None = None
+        for k, step in enumerate(steps):
+            if not isinstance(step, Nest) or (k and whole is None):
+                return None
+            both = None if whole is None else self.as_one(whole, step) or self.chained(whole, step)
+            whole = both if k else step
+        return whole
+
+    def with_turns(self, step: Loop, nest: Nest) -> Nest | None:
+        """A nest with the turns of the loop around it as its first axis."""
         try:
-            moved = _with_rows(nest, Unrolled(step, _axis_of(step)))
+            return _with_rows(nest, Unrolled(step, _axis_of(step)))
         except NotAffine:
             return None
-        return self.panels.blocked(step, nest, moved)
 
     # -- a nest and the one after it as stages of one
 
