@@ -8,6 +8,7 @@ not picked is overwritten. A vector from which nothing is picked is not even loa
 from __future__ import annotations
 
 from tailorbird.emit.builder import LLVM_TYPES
+from tailorbird.emit.masked import skipping_loop
 from tailorbird.emit.nest import NestEmitter
 from tailorbird.emit.sweep import SweptEmitter
 from tailorbird.lower.kernel import PART, SIZES, Axis, Nest, Store
@@ -34,7 +35,7 @@ class PackEmitter(NestEmitter):
         axis, *rest = axes
         low, high = "0", self.frame.size(self.b, axis.extent)
         if not rest:
-            self.vector_loop(axis, low, high, self.pack)
+            skipping_loop(self, self.nest.stages[0], axis, low, high, self.pack)
             return
         with self.b.loop(low, high) as i, self.axis(axis, i):
             self.points_of(rest)

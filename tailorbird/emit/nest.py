@@ -24,7 +24,7 @@ from tailorbird.emit.builder import MEMORY_TYPES, Module
 from tailorbird.emit.casts import is_float
 from tailorbird.emit.folds import Accumulator, Compensated
 from tailorbird.emit.frame import Frame
-from tailorbird.emit.masked import kept_lanes, take_masked
+from tailorbird.emit.masked import kept_lanes, skipping_loop, take_masked
 from tailorbird.emit.turned import TurnedEmitter
 from tailorbird.emit.values import Values
 from tailorbird.lower.kernel import Axis, Fold, Nest, Op, Stage
@@ -366,7 +366,7 @@ class NestEmitter(Values):
             take_masked(self.views, stage, lanes, sums)
 
         def vectors(axis: Axis, low: str, high: str) -> None:
-            self.vector_loop(axis, low, high, body)
+            skipping_loop(self, stage, axis, low, high, body)
 
         def flush() -> None:
             for own, found in zip(sums, totals, strict=True):
