@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tailorbird.dataclass import replace
-from tailorbird.emit.builder import Builder, Module
+from tailorbird.emit.builder import Builder, Module, vector_type
 from tailorbird.emit.casts import cast
 from tailorbird.emit.frame import Frame
 from tailorbird.emit.memory import Memory, Place
@@ -32,6 +32,7 @@ from tailorbird.lower.kernel import (
     Scalar,
     Size,
     Store,
+    const,
 )
 from tailorbird.lower.schedule import expressions
 
@@ -181,7 +182,16 @@ class Values:
         return emit_op(self.b, x.op, args, types, x.ty, width), width
 
     def quotient(self, x: Op, lane: int, divisor: str, width: int) -> str:
-        """A vector over a scalar; those of the lane offsets that run together share a branch."""
+        """A vector over a scalar; those of the lane offsets that run together share a branch. Over
+        a scalar that is 1 unless something holds nothing is divided until it does.
+        """
+        by = x.args[1]
+        if isinstance(by, Op) and by.op == "where" and by.args[2] == const(1.0, x.ty):
+            condition, own = self.value(by.args[0], lane)
+            if own == 1:
+                vt, one = vector_type(x.ty, width), self.widened(x.args[0], lane, x.ty, width)
+                call = f"fdiv {vt} {one}, {self.b.splat(divisor, x.ty, width)}"
+                return self.b.rare(condition, 1, [(vt, one, call)])[0]
         lanes = self.together if lane in self.together else [lane]
         above = [self.widened(x.args[0], k, x.ty, width) for k in lanes]
         for k, found in zip(lanes, divide_by_scalar(self.b, above, divisor, x.ty, width)):

@@ -27,6 +27,7 @@ from tailorbird.ir.expr import Dim, apply
 from tailorbird.ir.node import Graph, Node, Operand, type_of
 from tailorbird.ir.types import INT, PYTHON_TYPES
 from tailorbird.rewrite.contractions import CONTRACTIONS
+from tailorbird.rewrite.lookups import element
 from tailorbird.rewrite.maps import MAPS, Inputs
 from tailorbird.rewrite.masks import MASKS
 from tailorbird.rewrite.reductions import REDUCTIONS
@@ -74,7 +75,13 @@ def _first(rows: list[Row]) -> Row:
     return row
 
 
-DECOMPOSE: dict[str, Row] = {**MAPS, **REDUCTIONS, **CONTRACTIONS, "linspace": _linspace}
+DECOMPOSE: dict[str, Row] = {
+    **MAPS,
+    **REDUCTIONS,
+    **CONTRACTIONS,
+    "linspace": _linspace,
+    "take": element,
+}
 DECOMPOSE |= {op: _first([row, *filter(None, [DECOMPOSE.get(op)])]) for op, row in MASKS.items()}
 
 
