@@ -126,3 +126,20 @@ def test_the_dot_product_of_one_element_is_its_product():
                 x, y = np.full(one, p), np.full(other, q)
                 agrees(products, (x, y))
                 agrees(products, (np.full(other[::-1], q), x))
+
+
+def test_what_is_broadcast_to_its_own_shape_is_read_only():
+    def written(x):
+        y = np.broadcast_to(x * 2, x.shape)
+        y[...] = 3
+        return y * 1
+
+    def followed(x):
+        z = x * 2
+        y = np.broadcast_to(z, z.shape)
+        z += 1
+        return y * 1, np.broadcast_to(z, (1, *z.shape)) - y[1:2]
+
+    agrees(written, (np.ones(3),), native=False)
+    agrees(followed, (np.arange(3.0),))
+    agrees(lambda x: np.broadcast_to(x, (2, *x.shape)) + np.broadcast_to(x, (1, 3)), (np.ones(3),))

@@ -16,7 +16,7 @@ from tailorbird.capture.elementwise import elementwise
 from tailorbird.capture.objects import attribute_of
 from tailorbird.capture.registry import attribute, handles
 from tailorbird.capture.tracer import Tracer
-from tailorbird.capture.values import Arr, Scal, Unhandled
+from tailorbird.capture.values import Arr, Scal, Unhandled, writes_once
 from tailorbird.capture.views import (
     as_arr,
     broadcast_view,
@@ -315,7 +315,13 @@ def _rot90(t: Tracer, m: Any, k: Any = 1, axes: Any = (0, 1)) -> Any:
 
 @handles(np.broadcast_to)
 def _broadcast_to(t: Tracer, array: Any, shape: Any, subok: Any = False) -> Any:
-    return _another(broadcast_view(t, as_arr(t, array), shape_from(t, shape)))
+    made = _another(broadcast_view(t, as_arr(t, array), shape_from(t, shape)))
+    spread = made.view is not None and not writes_once(made.view)
+    if spread or made.buffer.choice is not None:
+        return made
+    frozen = maybe_copied(t, made, t.shape_of(made))  # which shares memory: its shape is the same
+    frozen.buffer.shares, frozen.buffer.writeable = True, False
+    return frozen
 
 
 def _another(x: Arr) -> Arr:

@@ -326,7 +326,7 @@ class Tracer:
 
             write(self, x, value)
             return
-        if not buffer.root.writeable:
+        if not buffer.may_be_written:
             self.raises("ValueError: assignment destination is read-only")
         if buffer.root.lent or buffer.root in self.lenders:
             self.refuse("lent_array", name="written")

@@ -61,6 +61,11 @@ class Buffer:
         return buffer
 
     @property
+    def may_be_written(self) -> bool:
+        """Whether neither this nor what it shows again is read-only."""
+        return self.writeable and (self.base is None or self.base.buffer.may_be_written)
+
+    @property
     def is_own(self) -> bool:
         """Whether this has memory of its own."""
         return self.base is None and self.choice is None
