@@ -175,9 +175,10 @@ class _Run:
             x = PYTHON_TYPES[t.dtype.kind](x)
         x = _settle(x)
         self.bind_symbols(value, x)
-        found = f"{node.op} at {node.line or '?'} made {_describe(x)}, the type says {t}"
-        assert _is_of(x, t), found
-        assert np.shape(x) == self.shape(t.shape), f"{found} = {self.shape(t.shape)}"
+        shape = self.shape(t.shape)
+        assert _is_of(x, t) and np.shape(x) == shape, (
+            f"{node.op} at {node.line or '?'} made {_describe(x)}, the type says {t} = {shape}"
+        )
         self.values[value] = x
 
     def define_all(self, values: Sequence[Value], xs: Sequence[Any], node: Node) -> None:

@@ -28,6 +28,7 @@ SHORT = {
 }
 LONG = {short: np.dtype(name) for name, short in SHORT.items()}
 SUPPORTED = frozenset(LONG.values())
+_SHORT_OF = {dtype: short for short, dtype in LONG.items()}  # NumPy works a name out at each asking
 PYTHON_TYPES: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 
 
@@ -46,7 +47,7 @@ class Type:
     @property
     def short(self) -> str:
         """The dtype's short name, `f32`."""
-        return SHORT[self.dtype.name]
+        return _SHORT_OF.get(self.dtype) or SHORT[self.dtype.name]
 
     def __str__(self) -> str:
         if self.weak:
