@@ -85,6 +85,18 @@ def breaks(x):
     return total
 
 
+def finds_a_pair(x, k):
+    found = False
+    for i in range(k):
+        for j in range(k):
+            if x[(i + j) % len(x)] > 1.5:
+                found = True
+                break
+        if found:
+            break
+    return i, j, found
+
+
 def continues(x):
     total = 0.0
     for i in range(len(x)):
@@ -188,6 +200,7 @@ ROWS = [
     (asserts, "f64[n]"),
     (maths, "f64[n] float"),
     (breaks, "f64[n]"),
+    (finds_a_pair, "f64[n] int"),
     (continues, "f64[n]"),
     (returns_inside, "f64[n] float"),
     (returns_deep, "f64[n,m]"),

@@ -263,7 +263,8 @@ class Closing(Opening):
         self.take_out([slot for slot in self.slots if self.unchanged(slot)])
         node = self.node(kept)
         results = dict(zip(map(id, kept), node.outputs))
-        names = {**self.head, **self.returned}
+        unknown = {n: x for n, x in self.entry.items() if isinstance(x, Poison)}
+        names = {**unknown, **self.head, **self.returned}
         scalars: dict[int, Any] = {}
         for slot in self.slots:
             value = results.get(id(slot))

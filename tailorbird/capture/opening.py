@@ -120,6 +120,8 @@ class Opening:
             late = info.late.get(name)
             if late is not None:
                 names[name] = self.late(name, late, born)
+            elif isinstance(names.get(name), Poison) and name in self.site.assigned:
+                continue
             elif name not in names:
                 if name in self.site.assigned and not is_part(name):
                     names[name] = Poison(f"{name}, which an earlier round of the loop binds,")
