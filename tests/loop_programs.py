@@ -1,8 +1,9 @@
 """Random imperative programs about aliasing, rebinding, loops and branches, as source text.
 
-In: a random generator. Out: the text of a function `f(a, b, n)` of two vectors and an int, with its
-helpers. `narrow` draws names, views, loops and exits; `wide` adds helpers that write and return
-their arguments, tuples, conditional expressions, `while`, views of other lengths and deeper nests.
+In: a random generator. Out: the text of a function `f(a, b, n)` of two vectors and an int, which
+calls functions of `HELPERS`. `narrow` draws names, views, loops and exits; `wide` adds helpers that
+write and return their arguments, tuples, conditional expressions, `while`, views of other lengths
+and deeper nests.
 """
 
 from __future__ import annotations
@@ -35,6 +36,18 @@ def h4(x, y, s):
     return y * 1
 
 
+def h5(x, depth):
+    if depth == 0:
+        return x.sum()
+    x[depth] += 1
+    return h5(x[1:], depth - 1) * 0.5
+
+
+def h6(x, least):
+    for q in range(x.shape[0]):
+        if x[q] > least:
+            return q
+    return -1
 """
 
 
@@ -162,7 +175,7 @@ def narrow(rng):
     program.block(1, 0, [], rng.randrange(4, 9))
     own = rng.choice(["a = a + 0", "b = b * 1.5", "a, b = a + 0, b + 0", "pass"])
     head = ["def f(a, b, n):", f"    {own}", "    c = a[::-1]", "    d = b * 2", "    s = 0.5"]
-    return HELPERS + "\n".join([*head, *program.lines, f"    return {rng.choice(NARROW_ENDS)}", ""])
+    return "\n".join([*head, *program.lines, f"    return {rng.choice(NARROW_ENDS)}", ""])
 
 
 def wide(rng):
@@ -174,4 +187,4 @@ def wide(rng):
     start = ["def f(a, b, n):", f"    {own}", "    c = a[::-1]"]
     head = [*start, "    d = b * 2", f"    {extra}", "    s = 0.5"]
     ends = ["d * 1, c + 0, s", "e + 0, c * 1, s", "a * 1, e - d, s"]
-    return HELPERS + "\n".join([*head, *program.lines, f"    return {rng.choice(ends)}", ""])
+    return "\n".join([*head, *program.lines, f"    return {rng.choice(ends)}", ""])

@@ -8,24 +8,7 @@ kind, iterate over arrays, and leave loops and functions early.
 
 from __future__ import annotations
 
-from loop_programs import HELPERS, Program
-
-MORE_HELPERS = """
-def h5(x, depth):
-    if depth == 0:
-        return x.sum()
-    x[depth] += 1
-    return h5(x[1:], depth - 1) * 0.5
-
-
-def h6(x, least):
-    for q in range(x.shape[0]):
-        if x[q] > least:
-            return q
-    return -1
-
-
-"""
+from loop_programs import Program
 
 FLOATS, INTS = ["a", "b", "c", "d"], ["k", "p"]
 
@@ -206,4 +189,4 @@ def rich(rng):
     ]
     head += ["    d = b * 2", "    p = k[::-1] + 1", "    s, t, u, e = 0.5, 3, False, 1 + 2j"]
     end = f"    return {program.name()} * 1, {program.end}"
-    return HELPERS + MORE_HELPERS + "\n".join([*head, *program.lines, end, ""])
+    return "\n".join([*head, *program.lines, end, ""])
