@@ -59,6 +59,15 @@ def joins_arrays(x, s):
     return y
 
 
+def parts_of_either_type(x, z):
+    e, f = 1 + 2j, 1 - 1j
+    if x[0] > 0:
+        e = e * 1j + z[0]
+    for i in range(len(x)):
+        f = f * complex(x[i], 1)
+    return e.imag * z.real, e.real + z[0], f.imag, f.real * 2
+
+
 def asserts(x):
     assert x[0] > -100
     if x[0] > 1e9:
@@ -95,6 +104,16 @@ def finds_a_pair(x, k):
         if found:
             break
     return i, j, found
+
+
+def returns_from_a_loop_of_one_round(x):
+    for i in range(len(x)):
+        for j in range(i, i + 1):
+            x[i] -= 1
+            if x[j] > 0:
+                return i, x * 2
+        x[i] += 1
+    return -1, x * 1
 
 
 def continues(x):
@@ -201,6 +220,8 @@ ROWS = [
     (maths, "f64[n] float"),
     (breaks, "f64[n]"),
     (finds_a_pair, "f64[n] int"),
+    (returns_from_a_loop_of_one_round, "f64[n]"),
+    (parts_of_either_type, "f64[n] c128[n]"),
     (continues, "f64[n]"),
     (returns_inside, "f64[n] float"),
     (returns_deep, "f64[n,m]"),

@@ -43,6 +43,7 @@ from tailorbird.ir.types import WEAK_BOOL, WEAK_INT, Type
 
 RETURN, STOP = "return", "stop"
 BREAK, CONTINUE = ("break",), ("continue",)
+LEFT = ("break", "return")  # of the loop around that is captured, whatever is written out in it
 MISSING = object()
 VALUE = "$value"  # the value of an expression that is being chosen
 SHOWN = {VALUE: "a conditional value"}

@@ -22,6 +22,7 @@ from tailorbird.capture.attempt import Attempt
 from tailorbird.capture.branches import (
     BREAK,
     CONTINUE,
+    LEFT,
     RETURN,
     branch,
     select,
@@ -115,9 +116,9 @@ class _Block:
 
     def left(self, outcome: Any, todo: list[Any]) -> Any:
         """None if a loop that is written out in this list takes the outcome."""
-        mark = {BREAK: LoopEnd, CONTINUE: RoundEnd}.get(outcome[:1])
-        if mark is None:
+        if outcome not in (BREAK, CONTINUE):
             return outcome
+        mark = LoopEnd if outcome == BREAK else RoundEnd
         places = [k for k, s in enumerate(todo) if isinstance(s, mark)]
         if not places:
             return outcome
@@ -184,7 +185,7 @@ class _Block:
         if not self.frame.loops:
             return (RETURN, value)
         keep(self.t, self.frame.names, value)
-        return BREAK
+        return LEFT
 
     # for
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tailorbird.capture.lift import is_tailored, lift
+from tailorbird.capture.loose import loosen, possible
 from tailorbird.capture.registry import ATTRIBUTES, METHODS
 from tailorbird.capture.source import Source, is_library
 from tailorbird.capture.tracer import Tracer
@@ -28,6 +29,8 @@ from tailorbird.capture.values import (
     kind_name,
 )
 from tailorbird.ir.expr import Expr
+from tailorbird.ir.promote import real_dtype
+from tailorbird.ir.types import WEAK_FLOAT, Type
 
 NOTHING = object()
 CONTAINERS = (list, dict, tuple, str, set)
@@ -62,7 +65,7 @@ def attribute_of(t: Tracer, x: Any, name: str) -> Any:
 
 
 def _of_data(t: Tracer, x: Arr | Scal, name: str) -> Any:
-    if isinstance(x, Scal) and x.type.weak:
+    if isinstance(x, Scal) and (x.type.weak or x.value in t.loose):
         return _of_weak(t, x, name)
     handler = ATTRIBUTES.get(name)
     if handler is not None:
@@ -73,8 +76,16 @@ def _of_data(t: Tracer, x: Arr | Scal, name: str) -> Any:
 
 
 def _of_weak(t: Tracer, x: Scal, name: str) -> Any:
-    if name in ("real", "imag") and x.dtype.kind == "f":
-        return x if name == "real" else 0.0
+    """An attribute of a Python number, or of what may be one."""
+    if x.dtype.kind == "f" and name == "real":
+        return x
+    if x.type == WEAK_FLOAT and name == "imag" and x.value not in t.loose:
+        return 0.0
+    if x.dtype.kind == "c" and name in ("real", "imag"):
+        kinds = [Type(real_dtype(k.dtype), weak=k.weak) for k in possible(t, x.value)]
+        part = t.emit(name, [x.value], None, kinds[0])
+        loosen(t, part, kinds)
+        return Scal(part)
     t.refuse("unsupported_call", name=f"the attribute {name} of a Python number")
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tailorbird.capture.arith import facts_of
 from tailorbird.capture.branches import (
     BREAK,
+    LEFT,
     STOP,
     blank,
     is_scalar,
@@ -305,7 +306,7 @@ class Opening:
         flag: Operand | None = None
         if outcome is not None and outcome[0] == STOP:
             flag = outcome[1]
-        elif outcome == BREAK:
+        elif outcome in (BREAK, LEFT):
             flag = True
         names = self.frame.names
         if self.site.broke:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tailorbird.capture.arith import condition, integers
 from tailorbird.capture.attempt import Attempt
-from tailorbird.capture.branches import BREAK, STOP, branch, is_scalar, scalar_operand
+from tailorbird.capture.branches import BREAK, LEFT, STOP, branch, is_scalar, scalar_operand
 from tailorbird.capture.heap import arrays, is_whole, pins, place
 from tailorbird.capture.loops import Site, distance, settled
 from tailorbird.capture.rounds import Rounds
@@ -186,7 +186,7 @@ def _cycle(t: Tracer, site: Site, rounds: Rounds) -> tuple[int, int] | None:
         t.region = Region(t.region)
         for k in range(LONGEST_SEARCH):
             outcome = _round(t, site, rounds, rounds.start + k * rounds.step)
-            if outcome == BREAK:
+            if outcome in (BREAK, LEFT):
                 return k + 1, 1
             kept.append(dict(site.frame.names))
             shapes.append(_shape(t, site))
