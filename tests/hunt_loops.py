@@ -58,7 +58,7 @@ def inputs(which, kind="narrow"):
     count = np.arange(size)
     k = (count * 5 + which) % 7 - which
     m = (count * 3 + which) % 4 < 2
-    z = np.exp(1j * count) * (which + 1)
+    z = np.exp(1j * count) * (1 + 0.1 * count) * (which + 1)  # no two of one size
     g = np.cos(np.arange(size * size) * 0.7 + which).reshape(size, size) * 2
     if which == 6:
         k, m, z, g = np.repeat(k, 2)[::2], m[::-1], np.repeat(z, 3)[::3], g.T

@@ -278,12 +278,19 @@ def integer_or_float(a):
     return a * k + (k // 2)
 
 
+def functions_in_a_list(a):
+    steps = [lambda v: v + 1, lambda v: v * 2]
+    for i in range(len(a)):
+        a[i] = steps[i % 2](a[i])
+
+
 LONG = ({"n": 40, "m": 33},)
 REFUSED = [
     (moving_view, "f64[n,m]", "loop_shape"),
     (list_in_loop, "f64[n]", "loop_shape"),
     (opaque_in_loop, "f64[n]", "call_in_loop"),
     (integer_or_float, "f64[n]", "promotion"),
+    (functions_in_a_list, "f64[n]", "data_dependent_shape"),
 ]
 
 

@@ -61,34 +61,35 @@ def arrays(x: Any, seen: set[int] | None = None) -> Iterator[Arr]:
 
 def _closed_over(function: LocalFunction, seen: set[int]) -> Iterator[Arr]:
     yield from arrays((function.defaults, function.keyword_defaults), seen)
+    for frame in _frames(function, seen):
+        yield from arrays(tuple(frame.names.values()), seen)
+
+
+def _frames(function: LocalFunction, seen: set[int]) -> Iterator[Frame]:
+    """The activations that a function closes over, each once."""
     frame: Frame | None = function.frame
     while frame is not None and id(frame) not in seen:
         seen.add(id(frame))
-        yield from arrays(tuple(frame.names.values()), seen)
+        yield frame
         frame = frame.outer
 
 
-def containers(x: Any) -> Iterator[Any]:
+def containers(x: Any, seen: set[int] | None = None) -> Iterator[Any]:
     """The lists and dicts inside a value, which can change."""
+    seen = set() if seen is None else seen
     if isinstance(x, (tuple, list)):
         if isinstance(x, list):
             yield x
         for item in x:
-            yield from containers(item)
+            yield from containers(item, seen)
     elif isinstance(x, dict):
         yield x
         for item in x.values():
-            yield from containers(item)
+            yield from containers(item, seen)
     elif isinstance(x, LocalFunction):
-        yield from containers((x.defaults, *_plain_names(x)))
-
-
-def _plain_names(function: LocalFunction) -> Iterator[Any]:
-    """What a function closes over, other functions left out."""
-    frame: Frame | None = function.frame
-    while frame is not None:
-        yield from (x for x in frame.names.values() if not isinstance(x, LocalFunction))
-        frame = frame.outer
+        yield from containers((x.defaults, *x.keyword_defaults.values()), seen)
+        for frame in _frames(x, seen):
+            yield from containers(tuple(frame.names.values()), seen)
 
 
 def place(x: Arr) -> tuple[Buffer, Hashable]:
