@@ -41,6 +41,14 @@ def descending(x):
     return out
 
 
+def last_first(x):
+    total = 0.0
+    for i, v in enumerate(reversed(x)):
+        total = total * 0.5 + v
+        x[i] = total
+    return total
+
+
 def every_second(x):
     for i in range(0, len(x), 2):
         x[i] += 1
@@ -289,6 +297,7 @@ ROWS = [
     (running_sum, "f64[n]"),
     (triangular, "f64[n,n]"),
     (descending, "f64[n]"),
+    (last_first, "f64[n]"),
     (every_second, "f64[n]"),
     (clamped_slices, "f64[n] int"),
     (negative_index, "f64[n]"),

@@ -290,7 +290,7 @@ REFUSED = [
     (list_in_loop, "f64[n]", "loop_shape"),
     (opaque_in_loop, "f64[n]", "call_in_loop"),
     (integer_or_float, "f64[n]", "promotion"),
-    (functions_in_a_list, "f64[n]", "data_dependent_shape"),
+    (functions_in_a_list, "f64[n]", "data_dependent_value"),
 ]
 
 

@@ -42,6 +42,7 @@ from tailorbird.capture.values import (
     exact,
     is_static,
 )
+from tailorbird.capture.views import index
 from tailorbird.ir.expr import Expr, apply
 from tailorbird.ir.node import Value
 from tailorbird.ir.promote import LEGACY
@@ -116,6 +117,8 @@ def _reversed(t: Tracer, items: Any) -> Any:
         count = Rounds(items.start, items.stop, step, _nothing).count(t)
         last = items.start + (t.assume.greatest(count, 0) - 1) * step
         return SymbolicRange(last, items.start - step, -step)
+    if isinstance(items, Arr):
+        return index(t, items, slice(None, None, -1))
     return iterate(t, items, "reversed")[::-1]
 
 

@@ -55,8 +55,9 @@ def item_of(t: Tracer, x: Any, key: Any) -> Any:
     if x is np.s_ or x is np.index_exp:
         return key if x is np.s_ or isinstance(key, tuple) else (key,)
     if isinstance(x, (tuple, list, dict, str, range)):
-        at = t.concrete(key, "an index")
-        return _got(t, x, at)
+        if isinstance(key, Expr) and t.assume.hint(key) is None:
+            t.refuse("data_dependent_value", name=f"an index of a {type(x).__name__}")
+        return _got(t, x, t.concrete(key, "an index"))
     t.refuse("unsupported_type", name="what is indexed", type=kind_name(x))
 
 
