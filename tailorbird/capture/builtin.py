@@ -114,16 +114,12 @@ def _divmod(t: Tracer, x: Any, y: Any) -> Any:
 def _reversed(t: Tracer, items: Any) -> Any:
     if isinstance(items, SymbolicRange):
         step = t.concrete(items.step, "a step")
-        count = Rounds(items.start, items.stop, step, _nothing).count(t)
+        count = Rounds(items.start, items.stop, step, lambda t, k: None).count(t)
         last = items.start + (t.assume.greatest(count, 0) - 1) * step
         return SymbolicRange(last, items.start - step, -step)
     if isinstance(items, Arr):
         return index(t, items, slice(None, None, -1))
     return iterate(t, items, "reversed")[::-1]
-
-
-def _nothing(t: Tracer, k: Any) -> Any:
-    return None
 
 
 @handles(list)
