@@ -7,7 +7,7 @@ Each returns 0, or what PyErr_CheckSignals said. Nests inside of loops: `divide_
 Invariants: with `release` the GIL is given up meanwhile, and signals are looked at afterwards. From
 `tb_parallel` on, which follows a knob, work is worth waking other threads for. Chunks of a fold are
 the caller's, who makes them depend on the sizes alone, so results do not change with the number of
-threads; of a map they are rounded to `step`, a power of two, unless that is more than there is.
+threads; of a map they are rounded to `step`, a power of two, unless all is divided that can be.
 `backward` runs the chunks of a fold from the last.
 """
 
@@ -89,7 +89,10 @@ define internal void @divided(ptr %kernel, ptr %f, i64 %n, i64 %step, ptr %watch
   %up = add i64 %even, %last
   %mask = sub i64 0, %step
   %whole = and i64 %up, %mask
-  %few = icmp slt i64 %even, %step
+  %least = load atomic i64, ptr @tb_parallel monotonic, align 8
+  %always = icmp eq i64 %least, 1
+  %short = icmp slt i64 %even, %step
+  %few = and i1 %always, %short
   %rounded = select i1 %few, i64 %even, i64 %whole
   %chunk = call i64 @llvm.smax.i64(i64 %rounded, i64 1)
   %c1 = add i64 %n, %chunk
