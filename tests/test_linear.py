@@ -14,6 +14,7 @@ from tailorbird.assemble import blas
 from tailorbird.ir.expr import symbol
 from tailorbird.ir.interp import run
 from tailorbird.ir.node import Graph, Node, Value
+from tailorbird.ir.promote import LEGACY
 from tailorbird.ir.shapes import infer_all
 from tailorbird.ir.types import LONG, Type
 
@@ -105,8 +106,9 @@ def test_solving(dtypes):
         a = matrices(n, one)
         for shape in ((n,), (n, 1), (n, 3), (n, 0), (4, n, 2)):
             agrees(solution, a, right_side(shape, two))
-        agrees(solution, matrices(n, one, (4,)), right_side((n, 2), two))
-        agrees(solution, matrices(n, one, (4, 1)), right_side((3, n, 2), two))
+        if not LEGACY:  # NumPy 1.26 takes a right side of one dimension less for vectors
+            agrees(solution, matrices(n, one, (4,)), right_side((n, 2), two))
+            agrees(solution, matrices(n, one, (4, 1)), right_side((3, n, 2), two))
 
 
 def test_nan_and_inf_are_what_lapack_makes_of_them():
