@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from api_kit import answers, hits, native
 
+from tailorbird.lower.several import TURNS
+from tailorbird.lower.steps import Loop, inner_steps
 from tailorbird.pipeline import run_stages
 
 R = np.random.default_rng(5)
@@ -49,6 +51,43 @@ def turned(a):
         a[:] = a[::-1, :] + a[k, :]
 
 
+def whole_numbers(a):
+    b = (a * 1000).astype(np.int32)
+    for k in range(1, b.shape[0]):
+        b[:] = b * 3 - b[k] * k + b[:, k - 1 : k]
+    a[:] = b
+
+
+def three_saved(a):
+    for k in range(a.shape[0] - 1):
+        a[:] = np.maximum(a - a[k] * 0.5, a[:, k : k + 1]) + a[k + 1, k] * 0.25
+
+
+def nothing_saved(a, b):
+    for k in range(a.shape[0] - 3):
+        a[:] = a * 0.5 + b[k]
+
+
+def last_saved(a, b):
+    row = a[0].copy()
+    for k in range(a.shape[0]):
+        row[:] = a[k]
+        a[:] = a * 0.5 + row
+    b[0] = row
+
+
+def a_part_saved(a, b):
+    for k in range(a.shape[0]):
+        b[0, :k] = a[k, :k]
+        a[:] = a * 0.5 + b[0]
+
+
+def of_the_sum(a, b):
+    for k in range(a.shape[0]):
+        b[:] = a + a[k]
+        a[:] = a - b * 0.5
+
+
 def matrix(n):
     return R.standard_normal((n, n)) * 0.3
 
@@ -62,14 +101,24 @@ CASES = [
     (both_kinds, 1, 1),
     (rows_of_the_other, 2, 1),
     (turned, 1, 1),
+    (whole_numbers, 1, 1),
+    (three_saved, 1, 0),
+    (nothing_saved, 2, 0),
+    (last_saved, 2, 0),
+    (a_part_saved, 2, 0),
+    (of_the_sum, 2, 0),
 ]
-SIZES = (1, 2, 7, 8, 33, 64)
+SIZES = (1, 2, 3, 4, 5, 7, 8, 33, 64)
+
+
+def lowered(function, arguments):
+    names = list(inspect.signature(function).parameters)
+    return run_stages(function, dict(zip(names, arguments)), names, "lower").program
 
 
 def wholes(function, arguments):
     """Temporaries as large as a matrix."""
-    names = list(inspect.signature(function).parameters)
-    program = run_stages(function, dict(zip(names, arguments)), names, "lower").program
+    program = lowered(function, arguments)
     return sum(len(b.shape) == 2 and b.role == "temp" for b in program.buffers)
 
 
@@ -83,3 +132,22 @@ def test_only_what_other_points_read_is_saved(function, count, left):
         answers(f, *arguments)
     assert hits(f)
     assert wholes(function, [matrix(8) for _ in range(count)]) == left
+
+
+@pytest.mark.parametrize(
+    "function, count, steps",
+    [
+        (paths, 1, {1, TURNS}),
+        (pivot_inside, 1, {1, TURNS}),
+        (three_saved, 1, {1, TURNS}),
+        (nothing_saved, 2, {1}),
+        (eliminated, 1, {1}),
+        (turned, 1, {1}),
+        (last_saved, 2, {1}),
+        (a_part_saved, 2, {1}),
+        (of_the_sum, 2, {1}),
+    ],
+)
+def test_several_turns_go_over_the_array_together(function, count, steps):
+    program = lowered(function, [matrix(8) for _ in range(count)])
+    assert {s.step for s in inner_steps(program.steps) if isinstance(s, Loop)} == steps

@@ -26,6 +26,7 @@ from tailorbird.lower.moved import NotAffine, Renamed, Unrolled, mentions
 from tailorbird.lower.panels import MakeBuffer, Panels, as_sums
 from tailorbird.lower.rebuild import Rebuilt
 from tailorbird.lower.schedule import expressions, expressions_of
+from tailorbird.lower.several import several_turns
 from tailorbird.lower.statements import joined
 from tailorbird.lower.steps import Branch, Control, Loop, ProgramStep, While, inner_steps
 from tailorbird.lower.touch import reads
@@ -78,7 +79,15 @@ class _Turns:
         return self.together([self.inside(step) for step in steps])
 
     def together(self, steps: Sequence[ProgramStep]) -> list[ProgramStep]:
-        return self.neighbours(steps, lambda a, b: self.as_one(a, b) or self.chained(a, b))
+        split = [x for step in steps for x in self.several(step)]
+        return self.neighbours(split, lambda a, b: self.as_one(a, b) or self.chained(a, b))
+
+    def several(self, step: ProgramStep) -> list[ProgramStep]:
+        """A loop with several turns at once, where one sweep can do them."""
+        found = None
+        if isinstance(step, Loop):
+            found = several_turns(step, self.readers, self.panels.make)
+        return [step] if found is None else found
 
     def inside(self, step: ProgramStep) -> ProgramStep:
         """A step with fewer loops in it."""
