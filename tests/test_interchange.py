@@ -103,6 +103,11 @@ def five_back(x):
         x[:, j] = x[:, j] - x[:, j - 5]
 
 
+def forty_back(x):
+    for j in range(40, 80):
+        x[:, j] = x[:, j - 40] * 2.0 + x[:, j - 1]
+
+
 def neighbours_too(x):
     for j in range(1, x.shape[1]):
         x[1:, j] = x[1:, j] + x[:-1, j - 1]
@@ -182,6 +187,7 @@ CASES = [
     (running_whole, whole("i4"), 1, 0),
     (running_whole, whole("i2"), 1, 0),
     (narrow, lambda n, m: tuple(x.astype("f4") for x in two(n, m)), 1, 0),
+    (forty_back, lambda n, m: (matrix(n, 80 + m),), 1, 0),
     (five_back, lambda n, m: (matrix(n, m),), 0, 1),
     (neighbours_too, lambda n, m: (matrix(n, m),), 0, 1),
     (turned_over, lambda n, m: (matrix(n, m),), 0, 1),

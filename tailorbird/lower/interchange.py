@@ -136,9 +136,10 @@ def streams(stage: Stage, turns: Axis, vector: str) -> list[Stream]:
             continue
         own = [s for s in written if s.source.buffer.name == x.buffer.name]
         ages = ((s, turns_later(s.source.at, x.at, turns.name)) for s in own)
-        stream = next(((s, age) for s, age in ages if age is not None and age > 0), None)
-        if stream is not None:
-            stream[0].behind[id(x)] = stream[1]
+        near = [(s, age) for s, age in ages if age is not None and 0 < age <= FARTHEST]
+        if near:
+            stream, age = near[0]
+            stream.behind[id(x)] = age
         elif _is_square(x.at, turns.name, vector):
             _join(found, x, turns.name)
     return found
