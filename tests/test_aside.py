@@ -99,7 +99,7 @@ CASES = [
     (pivot_inside, 1, 0),
     (rolled, 1, 1),
     (both_kinds, 1, 1),
-    (rows_of_the_other, 2, 1),
+    (rows_of_the_other, 2, 0),
     (turned, 1, 1),
     (whole_numbers, 1, 1),
     (three_saved, 1, 0),
