@@ -188,7 +188,8 @@ CHOICES = [
     *_rows("move", 0.5, "np.isclose({f}, {f2})", "np.isclose({f}, {f2}, equal_nan=True)"),
     *_rows("exact", 0.5, "np.nan_to_num({f}, nan={s}, posinf=2, neginf={s2})", "np.around({f})"),
     *_rows("exact", 0.5, "np.array_equal({a}, {a2})", "np.allclose({f}, {x})"),
-    *_rows("exact", 0.5, "{r}.clip(max={s})", "{r}.clip({x}, {s}).sum()"),
+    *_rows("exact", 0.5, "{r}.clip(max={s})"),
+    *_rows("sum", 0.5, "{r}.clip({x}, {s}).sum()"),
 ]
 CREATION = [
     *_rows("move", 1, "np.zeros({a}.shape)", "np.ones({a}.shape[-1:], {d})", "np.zeros_like({a})"),
@@ -334,7 +335,8 @@ WRITES = [
         "exact", 1, "np.less({x}, {x2}, out={w})", "np.maximum({x}, {x2}, {w}, where={w} > {s})"
     ),
     *_rows("exact", 1, "np.clip({r}, {s}, {s2}, out={w})", "np.negative({a}, {w})", "{w} |= {x}"),
-    *_rows("exact", 0.5, "{w} ^= {x}", "{w} <<= {c}", "{w} >>= {c}", "{w} %= {x}", "{w} @= {a}"),
+    *_rows("exact", 0.5, "{w} ^= {x}", "{w} <<= {c}", "{w} >>= {c}", "{w} %= {x}"),
+    *_rows("sum", 0.5, "{w} @= {a}"),
     *_rows("sum", 1, "np.cumsum({a}, axis={ax}, out={w})", "np.mean({a}, axis={ax}, out={w})"),
     *_rows("sum", 0.5, "np.dot({a}, {a2}, out={w})", "np.max({a}, axis={ax}, out={w})"),
     *_rows(
