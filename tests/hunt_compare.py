@@ -217,6 +217,7 @@ class Noise:
             "WF": self.summed_as_floats,
         }
         self.names |= {"M": self.move, "Q": self.product, "CLIP": self.clipped, "Z": self.extreme}
+        self.names["LOGS"] = self.added_logs
 
     def narrowed(self, x: Any) -> Any:
         """A sum, moved, and narrowed if what it was made from was widened."""
@@ -295,6 +296,14 @@ class Noise:
         if (np.ndim(low) or np.ndim(high)) and found.dtype.kind == "f" and self.rng.random() < 0.5:
             found = np.where((found == 0) & (np.asarray(x) == 0), -found, found)
         return found
+
+    def added_logs(self, function: Any, x: Any, y: Any) -> Any:
+        """np.logaddexp: the larger number and a logarithm, each some ulp off, which may cancel."""
+        found = function(x, y)
+        with np.errstate(all="ignore"):
+            larger = np.maximum(x, y).astype(found.dtype)
+            moved = found + (np.asarray(self.moved(larger)) - larger)
+        return np.where(np.isfinite(moved), moved, found).astype(found.dtype)[()]
 
     def extreme(self, result: Any, x: Any) -> Any:
         """The least or the largest of x; where that holds zeros of both signs, either may be it,

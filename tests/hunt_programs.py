@@ -255,6 +255,7 @@ class Builder:
             noisy = noisy.replace(place, f"{noise}({name}{cast})" if wrap else name)
         if row.text == "np.clip({r}, {x}, {x2})":
             noisy = noisy.replace("np.clip", "CLIP")
+        noisy = re.sub(r"(np\.logaddexp2?)\(", r"LOGS(\1, ", noisy)
         if FACTORS.search(row.text) and not row.effect:
             noisy = f"Q({noisy}, {chosen['{a}']})"
         compared = chosen.get("{a}") or chosen.get("{r}") or chosen.get("{f}")
