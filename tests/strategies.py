@@ -198,7 +198,8 @@ def _indexed(b: Builder, op: str) -> None:
     elif op == "gather":
         b.add(op, [base, index], axes=(axis,))
     else:
-        more = {"op": b.pick(["add", "maximum"])} if b.draw(st.booleans()) else {}
+        ops = ["add"] if base.type.dtype.kind == "c" else ["add", "maximum"]
+        more = {"op": b.pick(ops)} if b.draw(st.booleans()) else {}
         b.add(op, [base, index, 1], axes=(axis,), **more)
 
 

@@ -254,7 +254,9 @@ class _Verifier:
         self.axes_fit(node, axes)
         if any(type_of(x).dtype.kind not in "iu" for x in indices):
             self.fail("an index that is not an integer", node)
-        if node.attrs.get("op", "add") not in ACCUMULATED:
+        op = node.attrs.get("op", "add")
+        extreme = op in ("maximum", "minimum") and node.result.type.dtype.kind == "c"
+        if op not in ACCUMULATED or extreme:
             self.fail("an op that does not accumulate", node, "op=")
 
     # Regions

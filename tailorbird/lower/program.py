@@ -379,6 +379,9 @@ class Lowerer:
         size = bare(node.attrs["size"])
         assert isinstance(length, Value) and size is not None
         self.steps.append(Bind(size, self.buffer(length)))
+        if self.uses.get(node.result, 0):
+            target = self.buffer(node.result)
+            self.add_copy(False, target, identity_view(node.result.type.shape))
 
     def do_matmul(self, node: Node) -> None:
         out = node.result
