@@ -215,6 +215,16 @@ def rebinds_what_it_goes_over(a, b):
     return s
 
 
+def writes_what_it_goes_over(a):
+    s = 0.0
+    for v in a[:4]:
+        a[2] = 7
+        s = s * 0.5 + v
+    for i, v in enumerate(a[:3]):
+        a[i + 1] = v + i
+    return s
+
+
 RIGHT = [
     (phi_alias_read, "f64[n] f64[n]"),
     (int_then_f32, "f32[n]"),
@@ -239,6 +249,7 @@ RIGHT = [
     (views_of_two_rows, "f64[n,m]"),
     (array_dtype_changes, "i64[n]"),
     (rebinds_what_it_goes_over, "f64[n] f64[n]"),
+    (writes_what_it_goes_over, "f64[n]"),
     (written_after_a_loop_may_have_replaced_it, "f64[n] f64[n]"),
 ]
 

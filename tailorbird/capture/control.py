@@ -53,6 +53,8 @@ class Bind:
 
     target: ast.expr
     item: Any
+    rounds: Rounds | None = None  # then the item is read when its round begins
+    at: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +196,7 @@ class _Block:
         rounds = rounds_of(t, t.evaluate(s.iter, self.frame), shown(s.iter))
         t.line = s.lineno
         if rounds is None or self.is_short(rounds, s):
-            return self.written_out(s, todo)
+            return self.written_out(s, todo, rounds)
         before = Attempt(t)
         rest = list(todo)
         try:
@@ -205,7 +207,7 @@ class _Block:
             before.abandon()
             todo[:] = rest
             try:
-                return self.written_out(s, todo)
+                return self.written_out(s, todo, rounds)
             except Refused:
                 raise refused from None
 
@@ -225,7 +227,7 @@ class _Block:
             return False
         return count <= 1 or (body_size(s) <= LARGEST_BODY and not leaves_early(s.body))
 
-    def written_out(self, s: ast.For, todo: list[Any]) -> Any:
+    def written_out(self, s: ast.For, todo: list[Any], rounds: Rounds | None) -> Any:
         """The rounds one after another, in front of the rest."""
         t = self.t
         items = iterate(t, t.stack[-1], shown(s.iter))
@@ -233,8 +235,8 @@ class _Block:
             t.refuse("long_loop", name=shown(s.iter), count=len(items), most=LONGEST_STATIC)
         t.stack.append(items)
         steps: list[Any] = []
-        for item in items:
-            steps += [Bind(s.target, item), *s.body, RoundEnd()]
+        for k, item in enumerate(items):
+            steps += [Bind(s.target, item, rounds, k), *s.body, RoundEnd()]
         todo[:0] = [*steps, *s.orelse, LoopEnd()]
         return None
 
@@ -327,7 +329,11 @@ class _Block:
     def bind(self, mark: Bind) -> Any:
         from tailorbird.capture.execute import bind
 
-        bind(self.t, mark.target, mark.item, self.frame)
+        item, rounds = mark.item, mark.rounds
+        if rounds is not None:
+            at = self.t.assume.canon(rounds.start + mark.at * rounds.step)
+            item = rounds.item(self.t, at)
+        bind(self.t, mark.target, item, self.frame)
         return None
 
     def leave(self, mark: Leave) -> Any:
