@@ -143,3 +143,24 @@ def test_what_is_broadcast_to_its_own_shape_is_read_only():
     agrees(written, (np.ones(3),), native=False)
     agrees(followed, (np.arange(3.0),))
     agrees(lambda x: np.broadcast_to(x, (2, *x.shape)) + np.broadcast_to(x, (1, 3)), (np.ones(3),))
+
+
+def test_what_numpy_computes_is_all_there_when_a_branch_or_a_loop_writes_a_part_of_it():
+    def by_branch(z):
+        v = np.log1p(z)
+        if z[0, 0].real > 0:
+            v[1:] += 1
+        return v
+
+    def behind_a_loop(z):
+        s = 0.0
+        for k in range(len(z)):
+            s = s + z[k, 0].real
+        v = np.log1p(z)
+        w = np.log1p(z * 2)
+        v[1:] += s
+        return v, w
+
+    z = np.arange(1, 10.0).reshape(3, 3) + 1j
+    for function in (by_branch, behind_a_loop):
+        agrees(function, (z,), (-z,), (z[:1],))

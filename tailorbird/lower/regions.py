@@ -269,10 +269,15 @@ class RegionLowerer(LateLowerer):
             super().single(step)
 
     def do_call(self, node: Node) -> None:
+        """What Python returns is copied to where later versions of it are written, if any are."""
         if self.inside:
-            self.call_inside(node)
-        else:
-            super().do_call(node)
+            return self.call_inside(node)
+        super().do_call(node)
+        for v in node.outputs:
+            memory = self.versions.memory.get(v)
+            if memory is not None and len(memory.members) > 1:
+                came = self.buffers.pop(v)
+                self.steps.append(self.copy(came, self.buffer(v), identity_view(v.type.shape)))
 
     def call_inside(self, node: Node) -> None:
         """Python sees the operands where they lie, and its results are copied to where they belong.
