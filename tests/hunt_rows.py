@@ -362,9 +362,11 @@ PICKING = [
     *_rows("move", 1, "{m}[{i} % 2, {i} % 2]", "{m}[1:, {i} % 2]", "{a}[{i}]", "{a}[{b}, ...]"),
     *_rows("exact", 1, "{w}[{w} > {s}] = {s2}", "{w}[{w} > {s}] *= {s2}", "{w}[{b}] = {x}"),
     *_rows("exact", 1, "{w}[{w} == {w}] += {w}[{w} == {w}]", "{w}[{i} % len({w})] = {x}"),
-    *_rows("exact", 1, "{w}[{i} % len({w})] += {x}", "np.add.at({w}, {i}[:3] % len({w}), {x})"),
+    *_rows("exact", 1, "{w}[{i} % len({w})] += {x}", "np.add.at({w}, {i}[:3] % len({w}), {s})"),
     *_rows("exact", 1, "np.bincount(abs({i}).ravel() % 9)", "np.sort({v}[{v} > {s}])"),
-    *_rows("exact", 1, "np.maximum.at({w}, {i}[:3] % len({w}), {x})", "{w}[..., {i} % 2] = {s}"),
+    *_rows(
+        "exact", 1, "np.maximum.at({w}, {i}[:3] % len({w}), {i}[:3])", "{w}[..., {i} % 2] = {s}"
+    ),
     *_rows("move", 1, "np.putmask({w}, {w} > {s}, {s2})", "np.put({w}, {i} % 2, {s})"),
     *_rows("move", 1, "np.compress({v} > {s}, {v})", "np.compress([True, False], {a}, axis={ax})"),
     *_rows("move", 1, "np.place({w}, {w} > {s}, [{s2}])", "{w}.put([0, -1], {s})"),
@@ -374,8 +376,9 @@ PICKING = [
     *_rows(
         "exact",
         0.5,
-        "np.subtract.at({w}, {i}[:3] % 2, {x})",
-        "np.multiply.at({w}, {i}[:3] % 2, {x})",
+        # values of fewer axes than the index: NumPy 2.4 reads beyond them
+        "np.subtract.at({w}, {i}[:3] % 2, {i}[:3])",
+        "np.multiply.at({w}, {i}[:3] % 2, {s})",
     ),
     *_rows("exact", 0.5, "np.bincount({i} % 5, {f})", "np.unique({r})", "np.digitize({f}, [0, 1])"),
 ]

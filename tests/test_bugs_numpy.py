@@ -164,3 +164,13 @@ def test_what_numpy_computes_is_all_there_when_a_branch_or_a_loop_writes_a_part_
     z = np.arange(1, 10.0).reshape(3, 3) + 1j
     for function in (by_branch, behind_a_loop):
         agrees(function, (z,), (-z,), (z[:1],))
+
+
+def test_at_with_a_python_number_promotes_as_if_it_were_numpys():
+    def added(x):
+        np.add.at(x, [0, 1, 0], 1)
+        return x * 2
+
+    agrees(added, (np.array([2**63 + 1, 5], np.uint64),), native=False)
+    agrees(added, (np.array([2**62 + 1, 5]),))
+    agrees(added, (np.array([127, 5], np.int8),))

@@ -241,6 +241,9 @@ def accumulate_at(t: Tracer, name: str, args: tuple[Any, ...]) -> None:
     value = strong(t, t.operand(b)) if a.dtype.kind == "b" else t.operand(b)
     found = promoted(t, name, (Type(a.dtype), type_of(value)))[1]
     ordered = name in ("maximum", "minimum") and a.dtype.kind == "c"
+    # NumPy's `at` knows no weak numbers: uint64 and an int meet in floats.
+    wide = np.promote_types(a.dtype, type_of(value).dtype)
+    ordered |= a.dtype.kind in "iu" and wide.kind == "f"
     if found != a.dtype or a.dtype.kind == "b" or ordered:
         t.refuse("unsupported_call", name=f"np.{name}.at of {a.dtype} and {type_of(value)}")
     key = key if isinstance(key, tuple) else (key,)
