@@ -54,7 +54,9 @@ def build(
     obj = compile_timed(_text(ir), target, name, level)
     if cache is not None:
         cache.put(key, objects.Entry(obj, {"name": name}))
-    return load(obj, exports, resolve)
+    library = load(obj, exports, resolve)
+    library.compiled = True
+    return library
 
 
 def _text(ir: str | Callable[[], str]) -> str:

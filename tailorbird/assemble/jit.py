@@ -44,14 +44,17 @@ os.register_at_fork(
 
 
 class Library:
-    """Loaded code: the address of each exported name, valid while this object lives."""
+    """Loaded code: the address of each exported name, valid while this object lives. `compiled`
+    says that it was not there before.
+    """
 
-    __slots__ = ("_addresses", "_tracker", "keep")
+    __slots__ = ("_addresses", "_tracker", "compiled", "keep")
 
     def __init__(self, tracker: Any, addresses: dict[str, int]) -> None:
         self._tracker = tracker
         self._addresses = addresses
         self.keep: list[object] = []
+        self.compiled = False
 
     def address(self, name: str) -> int:
         """Where the exported function or variable `name` is."""

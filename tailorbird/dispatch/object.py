@@ -209,6 +209,8 @@ def _library() -> jit.Library:
 
     library = build.build(stub_ir.ir(), exports, resolve, name="stub")
     library.make_permanent()
+    if library.compiled:  # the first time on a machine: no call shall wait for the rest
+        symbols.resolve(("tb_parfor", "tb_new_large"))
     return library
 
 
