@@ -22,6 +22,7 @@ from tailorbird.dispatch.race import PLAIN, Heat
 from tailorbird.dispatch.signature import bucket
 from tailorbird.dispatch.tiers import Tiers
 from tailorbird.dispatch.variant import Variant
+from tailorbird.ir.draws import DRAW
 from tailorbird.ir.show import show
 from tailorbird.lower.kernel import Nest
 from tailorbird.lower.steps import (
@@ -162,9 +163,12 @@ def _step(step: Any) -> tuple[str, str]:
     if isinstance(step, Factor):
         return "library", told(step)
     if isinstance(step, Check):
-        return "check", "plain Python takes over where a division by zero or the like would raise"
+        what = "an index is out of range, a number does not fit or an operation would raise"
+        return "check", f"plain Python takes over where {what}"
     assert isinstance(step, PythonCall)
     called = step.node.attrs.get("function", f"numpy:{step.node.op}")
+    if called == DRAW:
+        called = f"{step.node.attrs['template'][0][1]} of a random generator"
     return "call", f"{called}, left to Python"
 
 

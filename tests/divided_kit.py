@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 import inspect
+import signal
+import time
 import warnings
 
 import numpy as np
 import pytest
 
+import tailorbird as tb
 from tailorbird import knobs
 from tailorbird.assemble import pool
 from tailorbird.ir.expr import evaluate
@@ -94,3 +97,21 @@ def places(position, nest, axis, part, known):
         points = points[part] if a is axis else points
         found = np.add.outer(found, points * evaluate(position.stride(a.name), known)).ravel()
     return set(found.tolist())
+
+
+def is_interrupted(function, first, call):
+    """A call that takes for ever, on two threads, ends with an interrupt."""
+    f = tb.tailor(function, background=False)
+    f.warm(*first)
+    with knobs.scope(threads=2):
+        pool.refresh()
+    previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        start = time.perf_counter()
+        with pytest.raises(KeyboardInterrupt):
+            f(*call)
+        assert time.perf_counter() - start < 20
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)

@@ -8,9 +8,7 @@ from __future__ import annotations
 import copy
 import os
 import random
-import signal
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -20,6 +18,7 @@ from divided_kit import (
     at_threads,
     equal,
     everything_is_divided,
+    is_interrupted,
     places,
     program_of,
     same,
@@ -289,18 +288,5 @@ def test_a_forked_child_divides_too():
 
 
 def test_an_interrupt_arrives():
-    f = tb.tailor(heat, background=False)
     a, b = R.random((2, 200, 200))
-    f.warm(1, a, b)
-    with knobs.scope(threads=2):
-        pool.refresh()
-    previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.2)
-        start = time.perf_counter()
-        with pytest.raises(KeyboardInterrupt):
-            f(10_000_000, a, b)
-        assert time.perf_counter() - start < 20
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
+    is_interrupted(heat, (1, a, b), (10_000_000, a, b))

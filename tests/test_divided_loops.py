@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import itertools
-import signal
-import time
 
 import numpy as np
 import pytest
-from divided_kit import N, R, everything_is_divided, places, program_of, same, square, turns
+from divided_kit import (
+    N,
+    R,
+    everything_is_divided,
+    is_interrupted,
+    places,
+    program_of,
+    same,
+    square,
+    turns,
+)
 from hunt_loops import near
 
 import tailorbird as tb
 from tailorbird import knobs
-from tailorbird.assemble import pool
 from tailorbird.ir.expr import evaluate
 from tailorbird.lower.apart import loads_of, stores_of
 from tailorbird.lower.steps import Loop, inner_steps
@@ -210,17 +217,4 @@ def long_calls():
 
 @pytest.mark.parametrize("function, first, call", [*long_calls()])
 def test_an_interrupt_arrives(function, first, call):
-    f = tb.tailor(function, background=False)
-    f.warm(*first)
-    with knobs.scope(threads=2):
-        pool.refresh()
-    previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.2)
-        start = time.perf_counter()
-        with pytest.raises(KeyboardInterrupt):
-            f(*call)
-        assert time.perf_counter() - start < 20
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
+    is_interrupted(function, first, call)

@@ -186,6 +186,12 @@ def test_two_generators_stay_plain():
     assert "more than one random generator" in str(tailored.explain(rng, rng, X))
 
 
+def test_what_is_drawn_is_explained():
+    tailored = agrees(price, (50, 7))
+    told = str(tailored.explain(np.random.default_rng(1), 50, 7))
+    assert "standard_normal of a random generator, left to Python" in told
+
+
 def unknown_method(rng, x):
     return x + rng.multivariate_normal(np.zeros(2), np.eye(2))
 

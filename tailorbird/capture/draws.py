@@ -19,12 +19,12 @@ from tailorbird.capture.opaque import frozen
 from tailorbird.capture.source import Source
 from tailorbird.capture.tracer import Shape, Tracer
 from tailorbird.capture.values import Arr, Random, Scal, is_number
+from tailorbird.ir.draws import DRAW
 from tailorbird.ir.expr import Expr
 from tailorbird.ir.node import Node, Operand, Slot
 from tailorbird.ir.types import FLOAT, INT, WEAK_FLOAT, Type
 from tailorbird.reasons import why
 
-DRAW = "tailorbird.ir.draws:draw"
 GLOBAL = Source(("module", "numpy.random.mtrand", "_rand"))
 FORMS = {"rand": "random_sample", "randn": "standard_normal"}  # whose arguments are the sizes
 

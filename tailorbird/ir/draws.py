@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+DRAW = "tailorbird.ir.draws:draw"  # the function of a call that draws
 SIZE = 2  # words of a token
 _BYTES = SIZE * 8
 
