@@ -41,6 +41,11 @@ def by_rows(x, m):
     return np.where(m[:, None], y, 0).sum(axis=1), np.where(m[:, None], y, 0).sum(axis=0)
 
 
+def under_masks(x, m):
+    some = np.where(m, x * x, 0).sum(), np.where(m, 0, x).sum(), m.sum(), m.mean()
+    return *some, np.where(m, x, -x * 0).sum(), m.astype("f4").sum(), np.where(m, 1, 0).sum()
+
+
 def in_turns(x, m):
     out = np.zeros(9)
     for i in range(9):
@@ -49,7 +54,7 @@ def in_turns(x, m):
     return out, m
 
 
-PROGRAMS = (sums, extremes, products, dear, of_itself, two_masks, by_rows, in_turns)
+PROGRAMS = (sums, extremes, products, dear, of_itself, two_masks, by_rows, under_masks, in_turns)
 FILLS = {"none": 0.0, "few": 0.01, "some": 0.4, "most": 0.99, "all": 1.0}
 
 
@@ -85,6 +90,20 @@ def test_folds_of_what_is_picked(function, kind):
                 for a, b in ((x[:n], m[:n]), (x[::2], m[::2]), (x[n:][::-1], m[:n])):
                     agree(as_tuple(tailored(a, b)), as_tuple(function(a, b)), kind)
     assert tailored.variants
+
+
+def test_a_sum_adds_under_its_mask_where_the_machine_can():
+    """One instruction, not a choice and then an addition; a sum of nothing is 0.0, not -0.0."""
+
+    def of_some(x):
+        return np.where(x < 0, x, -0.0).sum(), (x < 0).sum()
+
+    with knobs.scope(race=False, cache=False):
+        f = tb.tailor(of_some, background=False)
+        for x in (np.ones(100), np.full(100, -0.0), np.linspace(-1, 1, 1000)):
+            found, wanted = f(x), of_some(x)
+            agree(found, wanted)
+            assert np.signbit(found[0]) == np.signbit(wanted[0])
 
 
 @pytest.mark.parametrize("function", [sums, products, extremes])

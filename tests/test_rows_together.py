@@ -7,6 +7,8 @@ import pytest
 
 import tailorbird as tb
 from tailorbird import knobs
+from tailorbird.lower.kernel import Nest
+from tailorbird.lower.steps import inner_steps
 
 
 def agrees(function, *calls):
@@ -60,7 +62,8 @@ def deep(x):
 
 
 def schedules(f):
-    return [step.schedule for v in f.variants for step in v.program.steps]
+    steps = inner_steps(step for v in f.variants for step in v.program.steps)
+    return [step.schedule for step in steps if isinstance(step, Nest)]
 
 
 def matrix(rows, columns, dtype):
@@ -99,6 +102,27 @@ def test_long_rows_run_alone():
             f = tb.tailor(layernorm, background=False)
             f(np.ones((3, length)))
             assert [s.together for s in schedules(f)] == [many]
+
+
+def below(x, y):
+    out = np.empty((len(x), 3))
+    for i in range(len(x)):
+        some = y < x[i]
+        out[i, 0] = some.sum()
+        out[i, 1] = y[some].mean()
+        out[i, 2] = (y * x[i]).sum()
+    return out
+
+
+@pytest.mark.parametrize(("length", "many"), [(130_000, 4), (140_003, 8)])
+def test_more_rows_run_together_where_what_they_share_comes_from_far(length, many):
+    y = np.random.default_rng(0).normal(size=length)
+    y[-1] = np.nan
+    agrees(below, *((np.linspace(-3, 3, rows), y) for rows in (512, 521, 7, 0)))
+    with knobs.scope(race=False, cache=False):
+        f = tb.tailor(below, background=False)
+        f(np.linspace(-3, 3, 512), y)
+        assert [s.together for s in schedules(f) if s.width > 1] == [many]
 
 
 def test_rows_of_several_stages_read_ahead():

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from tailorbird.emit.builder import vector_type
 from tailorbird.emit.folds import Accumulator
 from tailorbird.emit.values import Values
-from tailorbird.lower.kernel import Axis, Ex, Load, Stage
+from tailorbird.lower.kernel import SIZES, Axis, Const, Ex, Fold, Load, Op, Stage, const
 
 if TYPE_CHECKING:
     from tailorbird.emit.nest import NestEmitter
 
 BLOCK = 64  # elements of a mask, one byte each
+ONES = {ty: const(1, ty) for ty in SIZES}  # registers are remembered by the expression itself
 
 
 def take_masked(
@@ -49,6 +50,29 @@ def kept_lanes(view: Values, mask: Ex, lane: int) -> str:
     found = view.widened(mask, lane, "b1", view.s.width)
     end = view.masks.get(lane)
     return found if end is None else view.b.here(f"and {flags} {found}, {end}")
+
+
+def summand(view: Values, fold: Fold, lane: int, mask: str | None) -> tuple[Ex, str | None]:
+    """What a fold takes, and the lanes it takes it in: `where(m, x, 0)` and `cast(m)` are summed as
+    x and 1 in the lanes of m, where the machine adds under a mask.
+    """
+    x = fold.value
+    picked = _picked(x) if fold.op == "sum" and not view.nest.scan else None
+    if picked is None or not view.b.avx512 or not view.follows_lanes(picked[0]):
+        return x, mask
+    found = view.widened(picked[0], lane, "b1", view.s.width)
+    if mask is not None:
+        found = view.b.here(f"and {vector_type('b1', view.s.width)} {found}, {mask}")
+    return picked[1], found
+
+
+def _picked(x: Ex) -> tuple[Ex, Ex] | None:
+    """A mask, and what a summand is under it, if it is nothing elsewhere."""
+    if not isinstance(x, Op):
+        return None
+    if x.op == "where" and isinstance(x.args[2], Const) and x.args[2].value == 0:
+        return x.args[0], x.args[1]
+    return (x.args[0], ONES[x.ty]) if x.op == "cast" and x.args[0].ty == "b1" else None
 
 
 def _any_lane(view: Values, kept: list[str]) -> str:

@@ -24,7 +24,7 @@ from tailorbird.emit.builder import MEMORY_TYPES, Module
 from tailorbird.emit.casts import is_float
 from tailorbird.emit.folds import Accumulator, Compensated
 from tailorbird.emit.frame import Frame
-from tailorbird.emit.masked import kept_lanes, skipping_loop, take_masked
+from tailorbird.emit.masked import kept_lanes, skipping_loop, summand, take_masked
 from tailorbird.emit.turned import TurnedEmitter
 from tailorbird.emit.values import Values
 from tailorbird.lower.kernel import Axis, Fold, Nest, Op, Stage
@@ -401,7 +401,7 @@ class NestEmitter(Values):
     def take(self, fold: Fold, accumulator: Accumulator, lane: int, mask: str | None) -> None:
         """One value a lane into an accumulator; a product that is summed is fused into it."""
         width = accumulator.width
-        x = fold.value
+        x, mask = summand(self, fold, lane, mask)
         if is_float_sum(fold) and isinstance(x, Op) and x.op == "multiply" and not self.nest.scan:
             left, right = (self.widened(y, lane, x.ty, width) for y in x.args)
             accumulator.add_product(left, right, mask)

@@ -55,6 +55,7 @@ def expressions_of(roots: Iterable[Ex]) -> list[Ex]:
 FEW, MANY = 4, 64  # elements of a short row; rows that make it worth while to run across them,
 # and elements of a row for which that code may still be used
 SHORT, MIDDLING = 512, 4096  # elements of rows of which four, or two, run together
+FAR = 1 << 20  # bytes that all rows read and that come from far: so more rows run together
 FETCHED = 1 << 14  # bytes of rows that are read while others are still in the nearest cache
 DEAR = 12  # cost of an op, an exp say, of which two vectors fill the registers
 LIGHT = 8  # cost below which a map waits for memory
@@ -175,7 +176,10 @@ def _together(
     shared = all(x.at.stride(row) == 0 and not x.computed for x in moving)
     length = math.prod(_extent(nest, a.name, sizes) for a in nest.inner)
     if length <= SHORT or (moving and shared):
-        return 4, min(unroll, 2)
+        column = sum(SIZES[PART.get(x.ty, x.ty)] for x in moving)
+        far = shared and FAR < length * column < math.inf
+        many = far and unroll > 2 and 8 * MANY <= _extent(nest, row, sizes) < math.inf
+        return (8, 1) if many else (4, min(unroll, 2))
     return (2 if length <= MIDDLING else 1), unroll
 
 
