@@ -171,3 +171,13 @@ def test_long_sums_are_as_accurate_as_numpy(short, target):
             x = (rng.random(shape) + 0.5).astype(LONG[short])
             for axis in axes_of(len(shape)):
                 check_fold("sum", x, axis, False)
+
+
+@pytest.mark.parametrize("target", ("", "haswell"))
+@pytest.mark.parametrize("short", ("f32", "f64"))
+def test_a_sum_over_rows_shorter_than_a_vector_is_taken_in_short_blocks(short, target):
+    x = ((np.random.default_rng(5).integers(0, 10, 60_000) - 4.63) ** 2).astype(LONG[short])
+    with knobs.scope(target=target):
+        for inner in (1, 2, 3, 9, 31, 33):
+            rows = x[: x.size // inner * inner].reshape(inner, -1, order="F")
+            check_fold("sum", rows, (0, 1), False)

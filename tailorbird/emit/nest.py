@@ -233,18 +233,20 @@ class NestEmitter(Values):
         if not others:
             innermost()
         else:
-            self.outer_blocks(others, size, innermost, flush)
+            self.outer_blocks(others, last, size, innermost, flush)
 
     def outer_blocks(
         self,
         axes: list[Axis],
+        last: Axis,
         size: int,
         innermost: Callable[[], None],
         flush: Callable[[], None],
     ) -> None:
         """The outermost inner axis in blocks of about `size` points."""
         b = self.b
-        rest = self.points(a for a in self.nest.inner if a is not axes[0])
+        rest = self.points(a for a in self.nest.inner if a not in (axes[0], last))
+        rest = b.pure(f"mul nsw i64 {rest}, {self.additions(last)}")
         most = b.pure(b.intrinsic("llvm.smax.i64", "i64", ("i64", rest), ("i64", "1")))
         rows = b.pure(f"sdiv i64 {size}, {most}")
         rows = b.pure(b.intrinsic("llvm.smax.i64", "i64", ("i64", rows), ("i64", "1")))
@@ -265,6 +267,20 @@ class NestEmitter(Values):
             count = high if low == "0" else self.b.pure(f"sub nsw i64 {high}, {low}")
             total = count if total == "1" else self.b.pure(f"mul nsw i64 {total}, {count}")
         return total
+
+    def additions(self, axis: Axis) -> str:
+        """The points of an axis, as a block counts them: where lanes follow it, each vector that is
+        left over goes to the first accumulator alone, which adds as for a whole turn of all.
+        """
+        points, width = self.points([axis]), self.s.width
+        if axis.name != self.s.vector or self.lanes_are_rows:
+            return points
+        left = self.b.pure(f"and i64 {points}, {width * self.s.unroll - 1}")
+        whole = self.b.pure(f"sub nsw i64 {points}, {left}")
+        more = self.b.pure(f"add nsw i64 {left}, {width - 1}")
+        vectors = self.b.pure(f"and i64 {more}, {-width}")
+        more = self.b.pure(f"mul nsw i64 {vectors}, {self.s.unroll}")
+        return self.b.pure(f"add nsw i64 {whole}, {more}")
 
     # -- lanes are rows: folds stay in their lanes
 
