@@ -174,3 +174,26 @@ def test_at_with_a_python_number_promotes_as_if_it_were_numpys():
     agrees(added, (np.array([2**63 + 1, 5], np.uint64),), native=False)
     agrees(added, (np.array([2**62 + 1, 5]),))
     agrees(added, (np.array([127, 5], np.int8),))
+
+
+def test_complex_scalars_are_ordered_by_real_parts_whatever_the_other_part_is():
+    def both(z, w):
+        a, b = z[0], w[0]
+        return a < b, a <= b, a > b, a >= b, a == b, a != b
+
+    def numbers(z, k):
+        a = z[0]
+        plain = a < 1, a <= 0.0, a > 1j, 1 > a, a < True, True < a
+        strong = np.float32(1) >= a, a < np.int64(1), np.complex64(1j) > a, a >= k
+        return plain, strong, a < np.True_, np.True_ < a, np.greater(a, 1), z > 1, np.array(1.0) < a
+
+    def branch(x, y):
+        return x - y if (y * 1).max() > 0 else x * y
+
+    parts = (np.nan, np.inf, 1.0, 0.0, -1.0)
+    for kind in (np.complex64, np.complex128):
+        found = [np.array([complex(a, b)], kind) for a in parts for b in parts]
+        agrees(both, *((z, w) for z in found for w in found))
+        agrees(both, *((z, np.arange(2, dtype=d)) for z in found for d in "fdbqFD"))
+        agrees(numbers, *((z, k) for z in found for k in (np.float64(0), np.int8(1), 1)))
+    agrees(branch, (np.ones(2), np.array([1, complex(np.inf, 2)])))

@@ -22,6 +22,7 @@ from tailorbird.capture.elementwise import (
     OPERATOR_ROOTS,
     elementwise,
     map_value,
+    ordered_scalars,
     root_at_half,
 )
 from tailorbird.capture.loose import follow
@@ -88,6 +89,8 @@ PLAIN = (int, float, complex, str, bytes, tuple, list, dict, set, frozenset, ran
 PLAIN += (type(None), type(Ellipsis), np.generic, np.dtype, type)  # type: ignore[assignment]
 OF_COMPLEX = {"add", "subtract", "multiply", "divide", "power", "negative", "positive"}
 OF_COMPLEX |= {"absolute", "equal", "not_equal"}
+ORDERINGS = COMPARISONS - {"equal", "not_equal"}
+NOT_SCALARS = (Arr, list, tuple)
 LOGICAL = {"bitwise_and", "bitwise_or", "bitwise_xor"}
 OF_FLOATS = OF_COMPLEX | COMPARISONS | {"floor_divide", "remainder"}
 DOUBLE = Type(np.dtype(np.float64))
@@ -179,7 +182,10 @@ def _on_data(t: Tracer, name: str, a: Any, b: Any) -> Any:
             return _on_truths(t, name, a, b)
         numbers = [int(x) if isinstance(x, np.bool_) else x for x in operands]
         return _weak(t, name, numbers)
-    value = map_value(t, name, operands)
+    value = None
+    if name in ORDERINGS and not isinstance(a, NOT_SCALARS) and not isinstance(b, NOT_SCALARS):
+        value = ordered_scalars(t, name, (a, b))
+    value = map_value(t, name, operands) if value is None else value
     if name == "power" and isinstance(a, Arr) and a.dtype.kind == "f" and not HALF_IS_SQRT:
         exponent = type_of(operands[1])
         if (exponent.weak or OPERATOR_ROOTS) and isinstance(value, Value):

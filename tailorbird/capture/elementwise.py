@@ -15,6 +15,7 @@ import numpy as np
 from tailorbird.capture.loose import follow
 from tailorbird.capture.meeting import agreed
 from tailorbird.capture.tracer import Tracer
+from tailorbird.capture.values import Scal
 from tailorbird.capture.views import makes_contiguous
 from tailorbird.ir.expr import Expr
 from tailorbird.ir.node import Operand, Value, type_of
@@ -54,6 +55,29 @@ def map_value(t: Tracer, name: str, operands: Sequence[Operand]) -> Value:
     value = t.emit(name, inputs, None, Type(dtype, shape))
     if name == "power" and dtype.kind == "f" and types[0].shape and HALF_IS_SQRT:
         value = root_at_half(t, inputs, types[1], value)
+    if t.loose:
+        follow(t, name, operands, value)
+    return value
+
+
+def ordered_scalars(t: Tracer, name: str, args: Sequence[Any]) -> Value | None:
+    """`<` and the like where NumPy's scalars are ordered by rules of their own: a complex one and
+    what converts to it, by the real parts, and where they are equal by the imaginary ones.
+    (The loops of arrays say no beside any nan; a bool of NumPy's on the left takes to them.)
+    """
+    operands = [t.operand(x) for x in args]
+    left = args[0].type if isinstance(args[0], Scal) else type(args[0])
+    types = [type_of(x) for x in operands]
+    found = np.result_type(*(x.dtype for x in types if LEGACY or not x.weak))
+    own = any(x.dtype == found for x in types if not x.weak)
+    if found.kind != "c" or not own or left in (Type(np.dtype(bool)), np.bool_):
+        return None
+    both = [t.emit("cast", [x], {"dtype": found}, Type(found)) for x in operands]
+    real, imag = ([t.inferred(part, [x], {}) for x in both] for part in ("real", "imag"))
+    truth = Type(np.dtype(bool))
+    same = t.emit("equal", real, None, truth)
+    by = [t.emit(name, parts, None, truth) for parts in (imag, real)]
+    value = t.emit("where", [same, *by], None, truth)
     if t.loose:
         follow(t, name, operands, value)
     return value
