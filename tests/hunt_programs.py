@@ -10,6 +10,7 @@ own way; how much its results move says how far two right answers may be apart.
 
 from __future__ import annotations
 
+import ast
 import linecache
 import re
 import warnings
@@ -87,13 +88,15 @@ class Program:
 
     @property
     def noisy(self) -> str:
-        return self._module([s.noisy for s in self.statements])
+        if all(s.noisy == s.text for s in self.statements):
+            return self.source
+        return self._module([s.noisy for s in self.statements], complex_noise)
 
-    def _module(self, texts: list[str]) -> str:
+    def _module(self, texts: list[str], made: Callable[[str], str] = str) -> str:
         names = ", ".join(spec.name for spec in self.specs)
         lines = [line for text in texts for line in text.splitlines()]
         body = "\n".join(f"    {line}" for line in [*lines, f"return {self.returns}"])
-        helpers = [part for part in HELPERS.split("\n\n\n") if _used(part, body)]
+        helpers = [made(part) for part in HELPERS.split("\n\n\n") if _used(part, body)]
         return "\n\n\n".join([*helpers, f"def program({names}):\n{body}\n"])
 
 
@@ -101,6 +104,21 @@ def _used(part: str, body: str) -> bool:
     """Whether a helper is called, or the part holds the imports."""
     found = re.match(r"def (\w+)", part)
     return found is None or f"{found.group(1)}(" in body
+
+
+class _Products(ast.NodeTransformer):
+    """Products, quotients and powers in the function `C`."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.op, (ast.Mult, ast.Div, ast.Pow)):
+            return node
+        return ast.Call(ast.Name("C", ast.Load()), [node], [])
+
+
+def complex_noise(text: str) -> str:
+    """Where some part of a text may be a complex product, its noise is that of its own type."""
+    return ast.unparse(_Products().visit(ast.parse(text)))
 
 
 _count = 0
@@ -244,7 +262,8 @@ class Builder:
         exactness = row.exactness
         named = {*chosen.values(), *re.findall(r"[a-z]+\d*", text)} & set(self.values)
         kinds = [np.asarray(self.values[name]).dtype.kind for name in named]
-        if exactness == "exact" and ("c" in kinds or "j" in text):
+        products = exactness == "exact" and ("c" in kinds or "j" in text)
+        if products:
             exactness = "near"
         asked = re.search(r"np\.(float|complex)\d+", text) if "{d}" in row.text else None
         cast = f", {asked.group()}" if asked else ""
@@ -256,6 +275,8 @@ class Builder:
         if row.text == "np.clip({r}, {x}, {x2})":
             noisy = noisy.replace("np.clip", "CLIP")
         noisy = re.sub(r"(np\.logaddexp2?)\(", r"LOGS(\1, ", noisy)
+        noisy = re.sub(r"(special\.\w+)\(", r"F(\1, ", noisy)
+        noisy = complex_noise(noisy) if products else noisy
         if FACTORS.search(row.text) and not row.effect:
             noisy = f"Q({noisy}, {chosen['{a}']})"
         compared = chosen.get("{a}") or chosen.get("{r}") or chosen.get("{f}")
