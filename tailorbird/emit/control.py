@@ -115,7 +115,7 @@ class _InnerNest(NestEmitter):
             for extent in self.nest.only_if:
                 some = self.b.here(f"icmp sgt i64 {self.frame.size(self.b, extent)}, 0")
                 stack.enter_context(self.b.when(some))
-            self.rows(0)
+            self.all_rows()
 
 
 class _InnerPack(PackEmitter, _InnerNest):

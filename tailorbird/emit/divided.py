@@ -36,7 +36,7 @@ class DividedEmitter(NestEmitter):
             for extent in nest.only_if:
                 some = b.pure(f"icmp sgt i64 {self.frame.size(b, extent)}, 0")
                 stack.enter_context(b.when(some))
-            self.rows(0)
+            self.all_rows()
         b.do("ret void")
         attributes = self.module.attributes()
         self.module.functions.append(b.function(signature(nest.name), attributes))

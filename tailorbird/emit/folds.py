@@ -232,6 +232,17 @@ class Accumulator:
         b.do(f"store i64 {self.pick(take, position, at, 'i64')}, ptr {self.place}")
 
 
+def merged(accumulators: list[Accumulator]) -> Accumulator:
+    """Everything in the first accumulator, as a tree."""
+    todo = list(accumulators)
+    while len(todo) > 1:
+        half = len(todo) // 2
+        for k in range(half):
+            todo[k].merge(todo[k + half])
+        todo = todo[:half] + todo[2 * half :]
+    return todo[0]
+
+
 class Compensated:
     """A running total of block sums with the rounding errors kept beside it."""
 

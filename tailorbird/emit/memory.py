@@ -37,6 +37,7 @@ class Memory:
         self.written = written
         self.own = written  # what the nest at hand writes itself
         self.base = 0  # the depth at which its own loops begin
+        self.past = False  # whether whole vectors are stored past the caches
         self.checks = False  # whether checks stand between the accesses
         self.env: dict[str, str] = {}
         self.order: list[str] = []
@@ -250,7 +251,11 @@ class Memory:
             vt, count = f"<{2 * w} x {scalar}>", 2 * w
             mask = self.doubled(mask) if mask else None
         if mask is None:
-            self.b.do(f"store {vt} {value}, ptr {place.pointer}, align {align}")
+            how = f"align {align}"
+            if self.past:
+                self.b.module.declarations["!0 = !{i32 1}"] = None
+                how = f"align {align * count}, !nontemporal !0"
+            self.b.do(f"store {vt} {value}, ptr {place.pointer}, {how}")
             return
         call = self.b.intrinsic(
             f"llvm.masked.store.{_suffix(scalar, count)}.p0",

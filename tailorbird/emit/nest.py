@@ -22,9 +22,10 @@ from itertools import product
 from tailorbird.emit.ahead import fetch, read_next
 from tailorbird.emit.builder import MEMORY_TYPES, Module
 from tailorbird.emit.casts import is_float
-from tailorbird.emit.folds import Accumulator, Compensated
+from tailorbird.emit.folds import Accumulator, Compensated, merged
 from tailorbird.emit.frame import Frame
 from tailorbird.emit.masked import kept_lanes, skipping_loop, summand, take_masked
+from tailorbird.emit.past import emit_past
 from tailorbird.emit.turned import TurnedEmitter
 from tailorbird.emit.values import Values
 from tailorbird.lower.kernel import Axis, Fold, Nest, Op, Stage
@@ -63,7 +64,7 @@ class NestEmitter(Values):
         if has_partials(self.nest):
             self.emit_partials()
             return
-        self.rows(0)
+        self.all_rows()
         self.b.do("ret void")
         self.finish(self.nest.name)
 
@@ -73,6 +74,12 @@ class NestEmitter(Values):
         self.module.functions.append(text)
 
     # -- loops
+
+    def all_rows(self) -> None:
+        if self.s.past:
+            emit_past(self)
+        else:
+            self.rows(0)
 
     def bounds(self, axis: Axis) -> tuple[str, str]:
         first = self.nest.rows[0] if self.nest.rows else self.nest.inner[0]
@@ -487,14 +494,3 @@ class NestEmitter(Values):
             self.store_all(later.head, 0)
         b.do("ret void")
         self.finish(f"{self.nest.name}_end")
-
-
-def merged(accumulators: list[Accumulator]) -> Accumulator:
-    """Everything in the first accumulator, as a tree."""
-    todo = list(accumulators)
-    while len(todo) > 1:
-        half = len(todo) // 2
-        for k in range(half):
-            todo[k].merge(todo[k + half])
-        todo = todo[:half] + todo[2 * half :]
-    return todo[0]

@@ -245,6 +245,7 @@ class Schedule:
     owes: Dim | None = None  # not negative for sizes that this schedule is meant for
     together: int = 1  # rows that run at the same time, where lanes follow an inner axis
     ahead: bool = False  # the last stage fetches what the first one of the next rows reads
+    past: bool = False  # stores go to memory past the caches, which would not keep them
     backward: bool = False  # chunks of a fold from the last one: what was read last is in the cache
 
     def __str__(self) -> str:
@@ -252,7 +253,8 @@ class Schedule:
             return "scalar"
         rows = f", {self.together} rows" if self.together > 1 else ""
         ahead = ", reading ahead" if self.ahead else ""
-        return f"vector {self.vector} x{self.width} unroll {self.unroll}{rows}{ahead}"
+        past = ", past the caches" if self.past else ""
+        return f"vector {self.vector} x{self.width} unroll {self.unroll}{rows}{ahead}{past}"
 
 
 @dataclass

@@ -56,6 +56,7 @@ FEW, MANY = 4, 64  # elements of a short row; rows that make it worth while to r
 # and elements of a row for which that code may still be used
 SHORT, MIDDLING = 512, 4096  # elements of rows of which four, or two, run together
 FAR = 1 << 20  # bytes that all rows read and that come from far: so more rows run together
+LAST, PAST = 1 << 25, 16  # bytes of the last cache; of the least store that can go past it
 FETCHED = 1 << 14  # bytes of rows that are read while others are still in the nearest cache
 DEAR = 12  # cost of an op, an exp say, of which two vectors fill the registers
 LIGHT = 8  # cost below which a map waits for memory
@@ -137,7 +138,8 @@ def schedule(nest: Nest, width_bytes: int, sizes: Mapping[Sym, int] | None = Non
         unroll //= 2
     together, unroll = _together(nest, vector, order, unroll, sizes or {})
     ahead = _reads_ahead(nest, vector, together * _widest(nest, order, vector), sizes or {})
-    nest.schedule = Schedule(vector, width, unroll, cost, owes, together, ahead)
+    past = not folding and _goes_past_caches(nest, order, width, sizes or {})
+    nest.schedule = Schedule(vector, width, unroll, cost, owes, together, ahead, past)
     return nest
 
 
@@ -193,6 +195,26 @@ def _reads_ahead(nest: Nest, vector: str, column: int, sizes: Mapping[Sym, int])
     if len(looping) < 2 or nest.scan or not nest.rows or not along:
         return False
     return not looping[-1].stores or column * _extent(nest, vector, sizes) <= FETCHED
+
+
+def _goes_past_caches(nest: Nest, order: list[Ex], width: int, sizes: Mapping[Sym, int]) -> bool:
+    """Whether a map along memory moves more than the last cache keeps: what it stores need not be
+    fetched before it is overwritten. What it also reads is there already.
+    """
+    if nest.rows or nest.scan or len(nest.stages) > 1:
+        return False
+    (stage,), (axis,) = nest.stages, nest.inner
+    if stage.first or stage.head or not stage.stores:
+        return False
+    if any(s.mask or s.computed or s.at.stride(axis.name) != 1 for s in stage.stores):
+        return False
+    if any(s.buffer.ty in PART or width * SIZES[s.buffer.ty] < PAST for s in stage.stores):
+        return False
+    moving = [x for x in order if isinstance(x, Load) and x.at.stride(axis.name) != 0]
+    loads = {x.buffer.name: SIZES[x.ty] for x in moving}
+    stores = {s.buffer.name: SIZES[s.buffer.ty] for s in stage.stores}
+    moved = sum((loads | stores).values()) * _extent(nest, axis.name, sizes)
+    return loads.keys().isdisjoint(stores) and LAST < moved < math.inf
 
 
 def _only_gathers(order: list[Ex], vector: str, cost: int) -> bool:
