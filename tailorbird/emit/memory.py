@@ -132,13 +132,25 @@ class Memory:
             return self.from_memory(
                 emit(self.contiguous(place.pointer, vt, scalar, align, place.mask)), ty, w
             ), w
-        if place.offsets is None and place.stride == -1 and place.mask is None and part < 0:
-            first = self.b.pure(f"getelementptr {scalar}, ptr {place.pointer}, i64 {1 - w}")
-            raw = emit(f"load {vt}, ptr {first}, align {align}")
-            back = ", ".join(f"i32 {w - 1 - k}" for k in range(w))
-            raw = self.b.pure(f"shufflevector {vt} {raw}, {vt} poison, <{w} x i32> <{back}>")
-            return self.from_memory(raw, ty, w), w
+        if place.offsets is None and place.stride == -1 and part < 0:
+            raw = emit(self.contiguous(*self.from_the_end(place, vt, scalar, align)))
+            return self.from_memory(self.backward(raw, vt), ty, w), w
         return self.from_memory(emit(self.gather(buffer, place, part, vt, scalar, align)), ty, w), w
+
+    def from_the_end(
+        self, place: Place, vt: str, scalar: str, align: int
+    ) -> tuple[str, str, str, int, str | None]:
+        """Lanes that lie backwards, from the last one on: pointer, types, alignment, mask."""
+        w = self.width
+        first = self.b.pure(f"getelementptr {scalar}, ptr {place.pointer}, i64 {1 - w}")
+        mask = None if place.mask is None else self.backward(place.mask, f"<{w} x i1>")
+        return first, vt, scalar, align, mask
+
+    def backward(self, register: str, vt: str) -> str:
+        """Lanes in the other order."""
+        order = ", ".join(f"i32 {k}" for k in reversed(range(self.width)))
+        order = f"<{self.width} x i32> <{order}>"
+        return self.b.pure(f"shufflevector {vt} {register}, {vt} poison, {order}")
 
     def contiguous(self, pointer: str, vt: str, scalar: str, align: int, mask: str | None) -> str:
         if mask is None:
@@ -228,6 +240,11 @@ class Memory:
             self.store_lanes(place, values, scalar, align)
             return
         vt = f"<{width} x {scalar}>"
+        if place.stride == -1 and place.offsets is None and len(values) == 1:
+            first, *_, mask = self.from_the_end(place, vt, scalar, align)
+            turned = Place(first, 1, None, mask)
+            self.store_lanes(turned, [self.backward(values[0], vt)], scalar, align)
+            return
         for part, v in enumerate(values):
             call = self.b.intrinsic(
                 f"llvm.masked.scatter.{_suffix(scalar, width)}.v{width}p0",

@@ -16,6 +16,7 @@ from tailorbird.dataclass import replace
 from tailorbird.fuse.flow import Index, Position, along, flat
 from tailorbird.ir.expr import Dim
 from tailorbird.lower.kernel import PART, Axis, Buffer, Ex, Load, Nest, Store
+from tailorbird.lower.mirrored import in_pairs
 from tailorbird.lower.nests import copy_nest
 from tailorbird.lower.rebuild import Rebuilt
 
@@ -23,7 +24,12 @@ NewBuffer = Callable[[str, tuple[Dim, ...]], Buffer]
 
 
 def read_aside(nest: Nest, loads: Sequence[Load], new_buffer: NewBuffer) -> list[Nest] | None:
-    """Copies of what some loads see, then the nest that reads those copies."""
+    """Copies of what some loads see, then the nest that reads those copies; or the nest over pairs
+    of points, where each sees the other one.
+    """
+    pairs = in_pairs(nest, loads)
+    if pairs is not None:
+        return [pairs]
     axes = [*nest.rows, *nest.inner]
     copies: list[Nest] = []
     moved: dict[tuple[str, Position], Load] = {}
