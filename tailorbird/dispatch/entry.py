@@ -159,6 +159,7 @@ class EntryEmitter(Boxing):
         strides = {
             v: parameter_strides(position[v], v.type.shape, self.leaves[position[v]].layout)
             for v in data
+            if self.leaves[position[v]].layout not in ("C", "F")
         }
         written = [(v, data[v]) for v in graph.finals]
         for v in graph.finals:

@@ -2,7 +2,8 @@
 
 For each leaf the entry checks what the variant was compiled for (type, dtype, rank, layout,
 writeable) and binds what it needs: a bare size symbol binds where it is first seen, any other
-dimension is compared. A check costs a load and a compare.
+dimension is compared. A check costs a load and a compare; what no address depends on is compared
+together.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from tailorbird.dispatch.leaf import WEAK, ZERO_D, Leaf
 from tailorbird.dispatch.text import Text
 from tailorbird.emit.builder import MEMORY_TYPES
 from tailorbird.emit.frame import Frame
-from tailorbird.ir.expr import Dim, Expr, Sym
+from tailorbird.ir.expr import Dim, Expr, Sym, product
 from tailorbird.ir.node import Guard, Value
 from tailorbird.ir.types import LONG
 from tailorbird.lower.kernel import PART, SIZES
@@ -47,13 +48,13 @@ def bind_size(t: Text, dim: Dim, register: str) -> None:
     if not t.can_compute(dim):
         t.pending.append((dim, register))
         return
-    t.require(t.reg(f"icmp eq i64 {register}, {t.size(dim)}"))
+    t.expect(t.reg(f"icmp eq i64 {register}, {t.size(dim)}"))
 
 
 def settle_pending(t: Text) -> None:
     """Compares the dimensions that had to wait."""
     for dim, register in t.pending:
-        t.require(t.reg(f"icmp eq i64 {register}, {t.size(dim)}"))
+        t.expect(t.reg(f"icmp eq i64 {register}, {t.size(dim)}"))
     t.pending.clear()
 
 
@@ -88,11 +89,11 @@ def bind_strides(t: Text, obj: str, value: Value, leaf: Leaf, position: int) -> 
     for k in range(value.type.rank):
         raw = t.field(strides, 8 * k, "i64")
         if leaf.layout[1:] == str(k):
-            t.require(t.reg(f"icmp eq i64 {raw}, {item}"))
+            t.expect(t.reg(f"icmp eq i64 {raw}, {item}"))
             continue
         if shift:
             low = t.reg(f"and i64 {raw}, {item - 1}")
-            t.require(t.reg(f"icmp eq i64 {low}, 0"))
+            t.expect(t.reg(f"icmp eq i64 {low}, 0"))
             raw = t.reg(f"ashr i64 {raw}, {shift}")
         t.symbols[Sym(f"s{position}_{k}", "stride")] = raw
 
@@ -134,7 +135,7 @@ def check_guards(t: Text, guards: list[Guard]) -> list[Guard]:
             waiting.append(guard)
             continue
         relation = {"==": "eq", "!=": "ne", ">=": "sge"}[guard.rel]
-        t.require(t.reg(f"icmp {relation} i64 {t.size(guard.expr)}, 0"))
+        t.expect(t.reg(f"icmp {relation} i64 {t.size(guard.expr)}, 0"))
     return waiting
 
 
@@ -144,18 +145,22 @@ def check_apart(
     others: list[tuple[Value, str]],
     strides: dict[Value, tuple[Dim, ...]],
 ) -> None:
-    """Arguments that are written must not share memory with any other argument."""
+    """Arguments that are written must not share memory with any other argument. Those that lie in
+    one piece have no strides.
+    """
     ranges = {}
-    for value, data in {*written, *others}:
-        ranges[value] = memory_range(t, value, data, strides[value])
+    for value, data in dict([*written, *others]).items():
+        ranges[value] = memory_range(t, value, data, strides.get(value))
+    seen = set()
     for value, _ in written:
+        seen.add(value)
         low, high = ranges[value]
         for other, (low2, high2) in ranges.items():
-            if other is value:
+            if other in seen:
                 continue
             before = t.reg(f"icmp ule i64 {high}, {low2}")
             after = t.reg(f"icmp ule i64 {high2}, {low}")
-            t.require(t.reg(f"or i1 {before}, {after}"))
+            t.expect(t.reg(f"or i1 {before}, {after}"))
 
 
 def check_spread(t: Text, value: Value, strides: tuple[Dim, ...]) -> None:
@@ -174,13 +179,18 @@ def check_spread(t: Text, value: Value, strides: tuple[Dim, ...]) -> None:
                 reach = t.reg(f"select i1 {shorter}, i64 {reaches[j]}, i64 0")
                 within = t.reg(f"add i64 {within}, {reach}")
         over = t.reg(f"icmp sgt i64 {step}, {within}")
-        t.require(t.reg(f"or i1 {over}, {t.reg(f'icmp sle i64 {size}, 1')}"))
+        t.expect(t.reg(f"or i1 {over}, {t.reg(f'icmp sle i64 {size}, 1')}"))
 
 
-def memory_range(t: Text, value: Value, data: str, strides: tuple[Dim, ...]) -> tuple[str, str]:
+def memory_range(
+    t: Text, value: Value, data: str, strides: tuple[Dim, ...] | None
+) -> tuple[str, str]:
     """The lowest byte of an array and the byte after its highest."""
     item = SIZES[value.type.short]
     low = t.reg(f"ptrtoint ptr {data} to i64")
+    if strides is None:
+        room = t.reg(f"mul i64 {t.size(product(value.type.shape))}, {item}")
+        return low, t.reg(f"add i64 {low}, {room}")
     high = t.reg(f"add i64 {low}, {item}")
     for d, stride in zip(value.type.shape, strides, strict=True):
         last = t.reg(f"sub i64 {t.size(d)}, 1")
@@ -194,4 +204,4 @@ def put(t: Text, frame: Frame, llvm_type: str, register: str, *key: object) -> N
     """Stores a value into its frame slot."""
     slot = frame.slot(*key)
     address = t.reg(f"getelementptr i64, ptr %f, i64 {slot}")
-    t.do(f"store {llvm_type} {register}, ptr {address}, align 8")
+    t.keep(f"store {llvm_type} {register}, ptr {address}, align 8")

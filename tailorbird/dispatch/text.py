@@ -1,10 +1,16 @@
-"""Straight code for the entry: registers, labels and integer expressions as text."""
+"""Straight code for the entry: registers, labels and integer expressions as text.
+
+What is expected is tested together, in one branch: with the next requirement, or before anything is
+done or divided. Loads come in between, so what an address depends on is required.
+"""
 
 from __future__ import annotations
 
 from tailorbird.emit.builder import Module
 from tailorbird.emit.integers import Integers
 from tailorbird.ir.expr import Dim, Sym
+
+EAGER = ("sdiv", "srem", "call {i64, i1} @tb_ipow")  # what must not run on wrong numbers
 
 
 class Text(Integers):
@@ -19,12 +25,20 @@ class Text(Integers):
         self.symbols: dict[Sym, str] = {}
         self.exacts: dict[tuple[str, str, str, bool], str] = {}  # powers share their beginnings
         self.pending: list[tuple[Dim, str]] = []  # to compare once their symbols are known
+        self.expected: list[str] = []  # conditions that are not tested yet
         self.missed = "miss"
 
     def do(self, line: str) -> None:
+        self.settle()
+        self.keep(line)
+
+    def keep(self, line: str) -> None:
+        """An instruction whose effect nobody sees after a miss."""
         self.lines.append(f"  {line}")
 
     def reg(self, text: str) -> str:
+        if text.startswith(EAGER):
+            self.settle()
         self.count += 1
         register = f"%r{self.count}"
         self.lines.append(f"  {register} = {text}")
@@ -55,6 +69,8 @@ class Text(Integers):
         if result == "void":
             self.do(text)
             return ""
+        if not name.startswith("llvm."):
+            self.settle()
         return self.reg(text)
 
     def data(self, name: str) -> str:
@@ -71,8 +87,30 @@ class Text(Integers):
 
     def require(self, condition: str, otherwise: str = "") -> None:
         """Goes on only if an i1 holds; else to a label, which is a miss unless it is named."""
+        if otherwise in ("", self.missed):
+            self.expect(condition)
+            self.settle()
+        else:
+            self.settle()
+            self.branch(condition, otherwise)
+
+    def expect(self, condition: str) -> None:
+        """Goes on only if an i1 holds, else to a miss; tested before anything is done."""
+        self.expected.append(condition)
+
+    def settle(self) -> None:
+        """Tests what is expected."""
+        if not self.expected:
+            return
+        both, *others = self.expected
+        self.expected = []
+        for condition in others:
+            both = self.reg(f"and i1 {both}, {condition}")
+        self.branch(both, self.missed)
+
+    def branch(self, condition: str, otherwise: str) -> None:
         label = self.fresh("ok")
-        self.do(f"br i1 {condition}, label %{label}, label %{otherwise or self.missed}")
+        self.keep(f"br i1 {condition}, label %{label}, label %{otherwise}")
         self.label(label)
 
     # -- integers
@@ -83,7 +121,8 @@ class Text(Integers):
             return str(dim)
         if dim not in self.sizes:
             # Sizes fit 64 bits by nature; what is made of integer arguments is checked.
-            checked = any(sym.kind in ("int", "op", "value") for sym in dim.symbols())
+            kinds = {sym.name if sym.kind == "op" else sym.kind for sym in dim.symbols()}
+            checked = not kinds.isdisjoint(("int", "value", "pow"))
             self.sizes[dim] = self.polynomial(dim, checked)
         return self.sizes[dim]
 

@@ -1,7 +1,7 @@
 """Exact integer expressions as LLVM text, for whoever has registers, calls and a way out.
 
 In: a dim over symbols that `value_of` knows. Out: a register or a literal. What may leave 64 bits
-is checked where `checked` says so: it leaves through `require`.
+is checked where `checked` says so: it leaves through `expect`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ done:
 
 
 class Integers(ABC):
-    """The arithmetic; `reg`, `call` and `require` are the caller's."""
+    """The arithmetic; `reg`, `call`, `require` and perhaps `expect` are the caller's."""
 
     module: Module
 
@@ -54,6 +54,10 @@ class Integers(ABC):
     def require(self, condition: str, otherwise: str = "") -> None:
         """Goes on only if an i1 holds."""
 
+    def expect(self, condition: str) -> None:
+        """Goes on only if an i1 holds, but may say so later: before anything is done by it."""
+        self.require(condition)
+
     @abstractmethod
     def size(self, dim: Dim) -> str:
         """The register or literal of an expression."""
@@ -65,10 +69,13 @@ class Integers(ABC):
     def polynomial(self, dim: Expr, checked: bool) -> str:
         total = ""
         for monomial, coefficient in dim.terms:
-            term = str(coefficient)
-            for sym in monomial:
+            term = ""
+            for sym in monomial:  # the coefficient last: terms share what is before it
                 factor = self.symbol(sym)
-                term = factor if term == "1" else self.exact("mul", term, factor, checked)
+                term = self.exact("mul", term, factor, checked) if term else factor
+            if coefficient != 1 or not term:
+                number = str(coefficient)
+                term = self.exact("mul", term, number, checked) if term else number
             total = self.exact("add", total, term, checked) if total else term
         return total
 
@@ -82,7 +89,7 @@ class Integers(ABC):
     def unless_over(self, pair: str) -> str:
         """The number of {number, whether it overflowed}."""
         over = self.reg(f"extractvalue {{i64, i1}} {pair}, 1")
-        self.require(self.reg(f"xor i1 {over}, true"))
+        self.expect(self.reg(f"xor i1 {over}, true"))
         return self.reg(f"extractvalue {{i64, i1}} {pair}, 0")
 
     def symbol(self, sym: Sym) -> str:
