@@ -141,6 +141,8 @@ def _make(function: Callable[..., Any], options: dict[str, Any]) -> Any:
 
         if not _types:
             _types.append(callables.make_type(Tailored))
+            if callables.is_first():  # no plan is there, so the first call will need the compiler
+                _load_compiler()
         made = callables.new(_types[0])
         made._options = dict(options)
         made._tiers, table = _behind(function, options)
@@ -150,6 +152,11 @@ def _make(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     except Refused as refused:
         events.record("refused", _name(function), why=refused.why)
         return _wrapped(function, refused.why)
+
+
+def _load_compiler() -> None:
+    import tailorbird.capture.trace
+    import tailorbird.pipeline  # noqa: F401
 
 
 def _behind(function: Callable[..., Any], options: dict[str, Any]) -> tuple[Any, Any]:

@@ -467,6 +467,18 @@ def test_importing_is_cheap(tmp_path):
     in_process(tmp_path, program)
 
 
+def test_the_first_process_loads_the_compiler_before_anything_is_called(tmp_path):
+    program = """
+        import sys
+        import tailorbird as tb
+        tb.tailor(lambda x: x + 1)
+        print({"tailorbird.capture.trace", "tailorbird.pipeline"} <= set(sys.modules))
+    """
+    where = str(tmp_path / "cache")
+    found = [in_process(tmp_path, program, TAILOR_CACHE_DIR=where).strip() for _ in range(2)]
+    assert found == ["True", "False"]
+
+
 def test_the_file_descriptors_stay_few():
     native(chain)(X, X)
     before = len(os.listdir("/proc/self/fd"))

@@ -214,6 +214,11 @@ def _library() -> jit.Library:
     return library
 
 
+def is_first() -> bool:
+    """Whether this is the first process on this machine: nothing was there before."""
+    return _library().compiled
+
+
 def entry_address(name: str) -> int:
     """Where one of the entries is that are not a variant's own (`entries_ir.py`)."""
     return _library().address(name)
