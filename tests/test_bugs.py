@@ -12,7 +12,7 @@ import numpy as np
 
 import tailorbird as tb
 from tailorbird import knobs
-from tailorbird.dispatch.race import NATIVE, PLAIN, Heat
+from tailorbird.dispatch.race import NATIVE, PAUSED, PLAIN, RUNS, SPARED, Heat
 from tailorbird.ir.promote import LEGACY
 from tests.bugs_kit import agrees
 
@@ -186,6 +186,33 @@ def test_a_first_run_that_maps_its_memory_does_not_settle_a_race():
         runner = heat.next_runner()
         heat.note(runner, times[runner].pop(0))
     assert heat.winner == PLAIN
+
+
+def test_one_long_pause_against_short_plain_runs_does_not_settle_a_race():
+    heat = Heat()
+    times = {NATIVE: [16e-3, 35e-3, 1e-3, 1e-3], PLAIN: [8e-3, 4e-3, 4e-3, 4e-3]}
+    while not heat.winner:
+        runner = heat.next_runner()
+        heat.note(runner, times[runner].pop(0))
+    assert heat.winner == NATIVE
+
+
+def test_runs_that_were_interrupted_do_not_count_in_a_race():
+    heat = Heat()
+    for disturbed, seconds in [(False, 9e-3), *[(True, 9e-3)] * 3, *[(False, 1e-3)] * 3]:
+        heat.note(NATIVE, seconds, disturbed)
+    while not heat.winner:
+        assert heat.next_runner() == PLAIN
+        heat.note(PLAIN, 4e-3)
+    assert heat.native == [1e-3] * 3
+    assert heat.winner == NATIVE
+    heat.reopen()
+    for k in range(SPARED + RUNS):
+        assert len(heat.native) == max(k - SPARED, 0)
+        heat.note(NATIVE, 1e-3, disturbed=True)
+    heat.reopen()
+    heat.note(NATIVE, 2 * PAUSED, disturbed=True)
+    assert heat.native, "a pause is a small part of so long a run"
 
 
 def test_results_of_library_functions_have_sizes_that_are_known():

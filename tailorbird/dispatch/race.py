@@ -7,14 +7,17 @@ Invariants:
 - The first run of each is not counted, for its caches and pages are cold, unless it was long.
 - A clear lead settles the race after one counted run each if it is large, after one more of the
   other side if it is not, for a first run may take twice as long as those that find its memory
-  mapped; after a few where calls are short. Otherwise the better of a few runs wins, and the plain
-  function wins only if it is faster by more than noise. Short calls come in a row, for taking turns
-  keeps both cold.
+  mapped; after a few where calls of either are short. Otherwise the better of a few runs wins, and
+  the plain function wins only if it is faster by more than noise. Short calls come in a row, for
+  taking turns keeps both cold.
+- Runs in which the system let another program have the core do not count, up to a limit.
 - A verdict is looked at again, so that a disturbed measurement does not last; the calls in between
   are so many that looking costs less than a hundredth of the time, and twice as many each time.
 """
 
 from __future__ import annotations
+
+from resource import RUSAGE_THREAD, getrusage
 
 from tailorbird.dataclass import dataclass, field
 
@@ -25,9 +28,16 @@ FAR = 3.0  # a lead by this factor does after one counted run each
 NOISE = 0.97  # plain must be this much faster to win
 LONG = 0.02  # seconds of a first run from which it counts
 SHORT = 1e-2  # seconds of a run up to which one is not enough: a pause of the thread is as long
+PAUSED = 0.1  # seconds of a run up to which most of it may have been pauses
+SPARED = 8  # disturbed runs that do not count
 VISIT = 15e-6  # seconds that one call through the dispatcher costs
 SHARE = 0.01  # of the time, at most, goes into looking again
 FOREVER = 1 << 40
+
+
+def pauses() -> int:
+    """How often this thread had to leave its core to another one so far."""
+    return getrusage(RUSAGE_THREAD).ru_nivcsw
 
 
 @dataclass
@@ -39,6 +49,7 @@ class Heat:
     warmed: set[str] = field(default_factory=set)
     winner: str = ""
     looks: int = 0
+    spared: int = 0
 
     def next_runner(self) -> str:
         """Who answers the next call."""
@@ -49,11 +60,15 @@ class Heat:
 
     def _enough(self, times: list[float]) -> int:
         """The runs that one side makes before the other has a turn."""
-        return RUNS if times and min(times) < SHORT else 1
+        shortest = min([*self.native, *self.plain], default=SHORT)
+        return RUNS if shortest < SHORT and times and min(times) < PAUSED else 1
 
-    def note(self, runner: str, seconds: float) -> bool:
+    def note(self, runner: str, seconds: float, disturbed: bool = False) -> bool:
         """Takes a time; whether it settled the race."""
         if self.winner:
+            return False
+        if disturbed and seconds < PAUSED and self.spared < SPARED:
+            self.spared += 1
             return False
         if runner not in self.warmed:
             self.warmed.add(runner)
@@ -69,6 +84,7 @@ class Heat:
         self.plain.clear()
         self.winner = ""
         self.looks += 1
+        self.spared = 0
 
     def pause(self) -> int:
         """The calls after which a settled race is looked at again."""

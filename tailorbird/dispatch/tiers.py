@@ -29,7 +29,7 @@ from tailorbird import events, knobs
 from tailorbird.assemble import memory, pool
 from tailorbird.dispatch import object as callables
 from tailorbird.dispatch.built import PASSING, Built, Record, Seen, make_built
-from tailorbird.dispatch.race import NATIVE, PLAIN, Heat
+from tailorbird.dispatch.race import NATIVE, PLAIN, Heat, pauses
 from tailorbird.dispatch.signature import bucket, elements, key_of
 from tailorbird.dispatch.trampoline import make_binder
 from tailorbird.dispatch.variant import LOST, MISS, NEVER, Variant, native_callable
@@ -184,6 +184,7 @@ class Tiers:
         runner = heat.next_runner()
         if runner == PLAIN:
             memory.release()  # what native code recycles must not add to what plain code needs
+        before = pauses()
         start = time.perf_counter()
         if runner == NATIVE:
             result = built.forced(*call.values)
@@ -197,7 +198,8 @@ class Tiers:
         else:
             result = self.function(*call.args, **call.kwargs)
         seconds = time.perf_counter() - start
-        if heat.note(runner, seconds + (call.binding if runner == NATIVE else 0.0)):
+        disturbed = pauses() != before
+        if heat.note(runner, seconds + (call.binding if runner == NATIVE else 0.0), disturbed):
             self.settle(built.variant, size, heat)
         return result
 
