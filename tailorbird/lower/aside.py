@@ -27,7 +27,7 @@ def read_aside(nest: Nest, loads: Sequence[Load], new_buffer: NewBuffer) -> list
     """Copies of what some loads see, then the nest that reads those copies; or the nest over pairs
     of points, where each sees the other one.
     """
-    pairs = in_pairs(nest, loads)
+    pairs = in_pairs(nest, loads) if len(nest.stages) == 1 else None
     if pairs is not None:
         return [pairs]
     axes = [*nest.rows, *nest.inner]
@@ -47,9 +47,8 @@ def read_aside(nest: Nest, loads: Sequence[Load], new_buffer: NewBuffer) -> list
         found = moved.get((x.buffer.name, x.at)) if isinstance(x, Load) and x in loads else None
         return x if found is None else replace(found, part=x.part)  # type: ignore[attr-defined]
 
-    (stage,) = nest.stages
-    stage = Rebuilt(one).stage(stage)
-    return [*copies, Nest("", nest.rows, nest.inner, [stage], nodes=nest.nodes)]
+    rebuilt = Rebuilt(one)
+    return [*copies, replace(nest, stages=[rebuilt.stage(stage) for stage in nest.stages])]
 
 
 def _copied(x: Load, axes: list[Axis], new_buffer: NewBuffer) -> Nest:

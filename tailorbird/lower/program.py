@@ -31,6 +31,7 @@ from tailorbird.ir.node import (
 )
 from tailorbird.ir.ops import LINEAR, OPS
 from tailorbird.ir.scope import bare
+from tailorbird.lower.beside import lay_beside
 from tailorbird.lower.blocks import block_all
 from tailorbird.lower.carry import carry_all
 from tailorbird.lower.divide import divide_all
@@ -92,6 +93,7 @@ def lower(
         share(program, lowerer.views, lowerer.copies, lowerer.windows)
     find_independent(program.steps)
     carry_all(program.steps)
+    program.steps = lay_beside(program.steps, program.temporary, sizes or {})
     backward = False
     for k, step in enumerate(inner_steps(program.steps)):
         if isinstance(step, Nest):

@@ -242,9 +242,14 @@ def _mostly_apart(nest: Nest, order: list[Ex], vector: str) -> bool:
 
 def _extent(nest: Nest, axis: str, sizes: Mapping[Sym, int]) -> float:
     """How long an axis is in the call at hand; infinite where that is not known."""
-    (extent,) = (a.extent for a in [*nest.rows, *nest.inner] if a.name == axis)
+    (found,) = (a for a in [*nest.rows, *nest.inner] if a.name == axis)
+    return extent_of(found, sizes)
+
+
+def extent_of(axis: Axis, sizes: Mapping[Sym, int]) -> float:
+    """The same of an axis itself."""
     try:
-        return evaluate(extent, sizes)
+        return evaluate(axis.extent, sizes)
     except KeyError:
         return math.inf
 

@@ -8,11 +8,13 @@ branches over such steps.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Any
 
 from tailorbird.dataclass import dataclass, field, replace
-from tailorbird.ir.expr import Dim, Sym, symbol
+from tailorbird.ir.expr import Dim, Sym, apply, symbol
 from tailorbird.ir.node import Graph, Node, Operand, Value
+from tailorbird.ir.scope import bare
 from tailorbird.lower.kernel import Buffer, Nest, c_strides, f_strides
 
 
@@ -220,6 +222,20 @@ class Program:
     buffers: list[Buffer] = field(default_factory=list)
     steps: list[ProgramStep] = field(default_factory=list)
     results: Any = None  # graph.results with values replaced by buffers
+
+    def temporary(self, ty: str, shape: tuple[Dim, ...]) -> Buffer:
+        """One more buffer; a size that comes out negative is none."""
+        shape = tuple(d if _is_size(d) else apply("max", d, 0) for d in shape)
+        taken = {b.name for b in self.buffers}
+        name = next(x for k in count() if (x := f"t{k}") not in taken)
+        self.buffers.append(Buffer(name, ty, shape, c_strides(shape), "temp"))
+        return self.buffers[-1]
+
+
+def _is_size(x: Dim) -> bool:
+    """Whether a dimension is that of some array."""
+    known = bare(x)
+    return isinstance(x, int) or (known is not None and known.kind == "size")
 
 
 def parameter_strides(position: int, shape: tuple[Dim, ...], layout: str) -> tuple[Dim, ...]:
