@@ -119,6 +119,7 @@ class Rich(Program):
             f"w = {x}[:t % 5 + 1]; w *= 2",
             f"w = {x}.reshape(-1)[1:4]; w -= 1", f"{x}[::-1] += {x}",
             f"w = {x}[1:5]; w += {x}[0:4]",
+            f"{x} = {x}.reshape(-1, 1)[:, 0]", f"w = {x}.reshape(-1, 1); w[2:] += {y}[0]",
         )  # fmt: skip
 
     def integers(self, x, at):
@@ -157,6 +158,8 @@ class Rich(Program):
             f"{x} = z.real * 1", f"{x} = np.abs(z)", f"e = e * 1j + z[{at}]", f"z[{at}] += e",
             "e = e * (0.5 + 0.5j)", f"s = z[{at}].imag", "z = z.conj()", "z[1:] = z[:-1]",
             "w = z[::2]; w += 1j", f"{x}[:] = z.imag", "s = e.imag", f"z[{at}] = e if u else 0",
+            "w = z.imag; w += 1", f"w = z[1:].real; w[::2] = {x}[1:][::2]", f"{x} = z.imag",
+            f"z.real[{at}] = s", "w = z.real if u else z.imag; w *= 0.5", "z.imag[m] = s",
         )  # fmt: skip
 
     def matrix(self, x, at):

@@ -9,12 +9,12 @@ operands under evaluation, counters. Equal attempts therefore give equal nodes.
 
 from __future__ import annotations
 
-from typing import Any
-
 from tailorbird import knobs
 from tailorbird.capture import sound
 from tailorbird.capture.heap import contents, derived, restore
 from tailorbird.capture.tracer import Tracer
+from tailorbird.capture.values import Buffer
+from tailorbird.ir.node import Value
 
 
 class Attempt:
@@ -72,7 +72,7 @@ class Attempt:
         put_back(self.derived)
 
 
-def put_back(kept: dict[Any, Any]) -> None:
-    """Reshaped buffers as they were in a snapshot; made again from their base when it changed."""
-    for buffer, (content, seen) in kept.items():
-        buffer.content, buffer.seen = content, seen
+def put_back(kept: dict[Buffer, Value | None]) -> None:
+    """Buffers that show another as they were in a snapshot."""
+    for buffer, seen in kept.items():
+        buffer.seen = seen

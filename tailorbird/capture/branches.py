@@ -374,7 +374,9 @@ class _Join:
                 return first if isinstance(first, Poison) else second
             return either(self.t, self.only_there(choice.test, at), first, second).through(x.view)
         if buffer.base is not None:
-            return Poison("a reshaped array that only one path makes")
+            same = self.outside(buffer.base, at) is buffer.base
+            local = self.is_local(buffer.type.shape) or not same
+            return Poison("a reshaped array that only one path makes") if local else x
         return Arr(self.exported(buffer, at), x.view)
 
     def only_there(self, test: Value, at: int) -> Value:

@@ -97,7 +97,7 @@ def place(x: Arr) -> tuple[Buffer, Hashable]:
     path: list[Hashable] = [x.view]
     buffer = x.buffer
     while buffer.base is not None:
-        path += [buffer.type.shape, buffer.shares, buffer.base.view]
+        path += [buffer.type.shape, buffer.part, buffer.shares, buffer.base.view]
         buffer = buffer.base.buffer
     path.append(buffer.argument is not None and x is buffer.handle)
     return buffer, tuple(path)
@@ -156,9 +156,9 @@ def is_older(kept: Contents, buffer: Buffer) -> bool:
     return buffer in kept or buffer.argument is not None
 
 
-def derived(t: Tracer) -> dict[Buffer, tuple[Value, Any]]:
-    """The reshaped buffers, with what they were last made from."""
-    return {b: (b.content, b.seen) for b in t.buffers() if b.base is not None}
+def derived(t: Tracer) -> dict[Buffer, Value | None]:
+    """The buffers that show another, with what their roots held first."""
+    return {b: b.seen for b in t.buffers() if b.base is not None}
 
 
 # Roots

@@ -236,15 +236,10 @@ class Opening:
         return self.info.extra.get(name, ())
 
     def follow_bases(self) -> None:
-        """Reshaped arrays show what their bases hold at the head."""
-        for buffer in self.derived:
-            base = buffer.base
-            assert base is not None
-            if base.buffer.root in self.general:
-                continue
-            seen = self.t.read(base)
-            buffer.seen = seen
-            buffer.content = self.t.reshaped(seen, buffer.type.shape)
+        """Reshaped arrays show what their roots hold at the head."""
+        for buffer, seen in self.derived.items():
+            if seen is self.before.get(buffer.root):
+                buffer.seen = buffer.root.content
 
     # test and body
 

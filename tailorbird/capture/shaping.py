@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tailorbird.capture.build import filled, shape_from
+from tailorbird.capture.derived import based
 from tailorbird.capture.either import each
 from tailorbird.capture.elementwise import elementwise
 from tailorbird.capture.objects import attribute_of
@@ -32,6 +33,7 @@ from tailorbird.capture.views import (
 )
 from tailorbird.ir.expr import Dim, product
 from tailorbird.ir.node import View
+from tailorbird.ir.promote import real_dtype
 from tailorbird.ir.types import Type
 
 # Attributes
@@ -93,15 +95,18 @@ def _imag(t: Tracer, x: Any) -> Any:
 def _part(t: Tracer, name: str, x: Any) -> Any:
     if x.dtype.kind != "c" and name == "real":
         return x
-    value = t.inferred(name, [t.operand(x)], {})
     if not isinstance(x, Arr):
-        return Scal(value)
+        return Scal(t.inferred(name, [t.operand(x)], {}))
+    if x.dtype.kind != "c":
+        zeros = t.array(t.inferred(name, [t.read(x)], {}))
+        zeros.buffer.writeable = False
+        return zeros
     if x.buffer.choice is not None:
         return each(t, x, lambda side: _part(t, name, side))
-    part = t.array(value)
-    part.buffer.base = x
-    part.buffer.seen = t.read(x)
-    return part
+    made = based(t, x, Type(real_dtype(x.dtype), t.shape_of(x)), name)
+    made.shares = True
+    t.content(made)
+    return Arr(made)
 
 
 @handles(np.real)

@@ -274,16 +274,12 @@ class Tracer:
         return self.emit("read", [content], {"view": x.view}, Type(x.dtype, x.shape))
 
     def content(self, buffer: Buffer) -> Value:
-        """The content of a buffer now; a reshaped one follows its base."""
+        """The content of a buffer now; one with a base follows it."""
         if buffer.base is None:
             return buffer.content
-        seen = self.read(buffer.base)
-        if seen is not buffer.seen:
-            if not buffer.shares:
-                self.refuse("reshape_alias", name="a reshaped array")
-            buffer.content = self.reshaped(seen, buffer.type.shape)
-            buffer.seen = seen
-        return buffer.content
+        from tailorbird.capture.derived import content
+
+        return content(self, buffer, buffer.base)
 
     def reshaped(self, value: Value, shape: Shape) -> Value:
         if value.type.shape == shape:
@@ -333,12 +329,12 @@ class Tracer:
         if x.view is not None and not writes_once(x.view):
             self.raises("ValueError: assignment destination is read-only")
         content = self._written(x, value)
-        buffer.content = content
-        if buffer.base is not None:
-            if not buffer.shares:
-                self.refuse("reshape_alias", name="a reshaped array")
-            self.write(buffer.base, self.reshaped(content, buffer.base.shape))
-            buffer.seen = self.read(buffer.base)
+        if buffer.base is None:
+            buffer.content = content
+            return
+        from tailorbird.capture import derived
+
+        derived.write(self, buffer, buffer.base, content)
 
     def _written(self, x: Arr, value: Operand) -> Value:
         buffer = x.buffer

@@ -29,14 +29,15 @@ class Buffer:
     `lent` says that it may stand for an array that others see, and so may not be told from it.
     `argument` is the graph parameter whose memory this is, `handle` the very argument object.
     `contiguous` says that the memory is known to be in C order. A buffer with a `base` is the
-    base reshaped: it shares memory with the base if `shares`, and if not `shares` nobody knows;
-    `seen` is the content of the base that `content` was made from. A buffer with a `choice` has no
-    memory and no content: it stands for one of two arrays (`either.py`).
+    base reshaped, or a `part` of its complex numbers, and has no content (`derived.py`): it shares
+    memory with the base if `shares`, and if not `shares` nobody knows; `seen` is what its root held
+    when it was made. A buffer with a `choice` has no memory and no content either: it stands for
+    one of two arrays (`either.py`).
     """
 
     __slots__ = (
         "__weakref__", "argument", "base", "choice", "content", "contiguous", "handle", "lent",
-        "seen", "shares", "type", "writeable",
+        "part", "seen", "shares", "type", "writeable",
     )  # fmt: skip
 
     def __init__(self, content: Value, argument: Value | None = None) -> None:
@@ -45,7 +46,8 @@ class Buffer:
         self.argument = argument
         self.handle: Arr | None = None
         self.base: Arr | None = None
-        self.seen: Any = None
+        self.part = ""
+        self.seen: Value | None = None
         self.choice: Choice | None = None
         self.shares = False
         self.contiguous = False

@@ -15,12 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from tailorbird.capture.derived import based
 from tailorbird.capture.either import each
 from tailorbird.capture.meeting import meet
 from tailorbird.capture.tracer import Shape, Tracer
 from tailorbird.capture.values import Arr, Scal, sides
 from tailorbird.ir.expr import Dim, Expr, apply, product
 from tailorbird.ir.node import View
+from tailorbird.ir.types import Type
 
 Axis = tuple[Dim, Dim, int | None]
 
@@ -289,12 +291,10 @@ def reshaped_in_place(t: Tracer, x: Arr, wanted: Any) -> Arr | None:
 
 def maybe_copied(t: Tracer, x: Arr, shape: Shape) -> Arr:
     """x in another shape, sharing its memory if it is known to be contiguous; else nobody knows."""
-    content = t.read(x)
-    buffer = t.buffer(t.reshaped(content, shape))
-    buffer.base = x
-    buffer.seen = content
+    buffer = based(t, x, Type(x.dtype, shape))
     buffer.contiguous = is_contiguous(t, x)
     buffer.shares = buffer.contiguous
+    t.content(buffer)  # made here, so that it is not made in every round of a loop
     return Arr(buffer)
 
 
