@@ -4,8 +4,10 @@ In: how many programs, and the first seed. Out: a count of what became of them, 
 went wrong. A program is captured at one call; its graph is then run against the plain function on
 other data and sizes, bit for bit. With `--native` it is compiled instead, and every call is
 compared, up to the rounding of sums; some calls pass one array twice, arrays that overlap, steps,
-and arrays that end before the program does. Programs run in child processes, so that a crash or a
-hang is a find like any other.
+and arrays that end before the program does. Most of a compilation is LLVM's optimisation of what it
+was given, so that only some programs have that, and others the level of LLVM that has none. A
+program that is refused is counted by the code of its reason. Programs run in child processes, so
+that a crash or a hang is a find like any other.
 """
 
 from __future__ import annotations
@@ -37,14 +39,16 @@ from rich_programs import rich
 
 import tailorbird as tb
 from tailorbird import knobs
+from tailorbird.assemble import jit
 from tailorbird.errors import GuardMissed, Refused
 from tailorbird.ir.parse import parse
 from tailorbird.ir.show import show
 
 KINDS = {"narrow": narrow, "wide": wide, "rich": rich}
-HANG = 60  # seconds for one program
+HANG = 300  # seconds for one program
 MEMORY = 6 << 30
-SOMETIMES = 8  # of so many programs one is captured twice, and its graph read from its text
+SOMETIMES = 8  # of so many programs one is captured twice, and its graph read from its text; one
+# that is compiled is compiled as it would be for users
 AT_ONCE = 500  # programs for one child
 APART, CALLS = 4, 8  # calls without and with arguments that overlap, steps, and short arrays
 
@@ -131,7 +135,7 @@ def outcome(kind, seed):
     try:
         found = captured(function, inputs(0, kind))
     except Refused as refused:
-        return "refused", refused.why.text
+        return "refused", named(refused.why)
     if seed % SOMETIMES == 0:
         shown = show(found.graph)
         if show(parse(shown)) != shown:
@@ -139,6 +143,10 @@ def outcome(kind, seed):
         if show(captured(function, inputs(0, kind)).graph) != shown:
             return "WRONG", "the text of a second capture is another"
     return compared(function, found, kind)
+
+
+def named(why):
+    return f"{why.code}: {why.text}"
 
 
 def compared(function, found, kind):
@@ -150,7 +158,7 @@ def compared(function, found, kind):
             result = run_captured(found, function, mine)
         except GuardMissed as missed:
             if which == 0:
-                return "left", str(missed)
+                return "left", f"guard: {missed}"
             continue
         ran += 1
         if not equal(expected, result) or not equal(theirs, mine):
@@ -179,9 +187,24 @@ def compiled(kind, seed):
         if not near(expected, result) or not near(theirs, mine):
             return "WRONG", f"call {which}: {expected!r} {theirs!r}\n{result!r} {mine!r}"
         words.add("right" if tailored.variants else "refused")
-    code = tailored.explain(*inputs(0, kind)).reasons
-    broken = any("bug of Tailorbird" in reason for reason in code)
-    return ("CRASH" if broken else min(words)), "; ".join(code)
+    records = tailored._tiers.records.values()
+    whys = [record.why for record in records if record.why is not None]
+    broken = [why for why in whys if why.code in ("capture_bug", "compile_failed")]
+    return ("CRASH" if broken else min(words)), "; ".join(map(named, broken or whys))
+
+
+def at_level(level):
+    """`compiled`, with code generated at a level of LLVM."""
+    compile_object = jit.compile_object
+
+    def run(kind, seed):
+        jit.compile_object = lambda ir, target=None, _=level: compile_object(ir, target, level)
+        try:
+            return compiled(kind, seed)
+        finally:
+            jit.compile_object = compile_object
+
+    return run
 
 
 def judged(kind, seed, outcome):
@@ -207,13 +230,13 @@ class Tally:
         if word in ("WRONG", "CRASH", "DIED"):
             print(word, kind, seed, more[:1200], flush=True)
         if word in ("refused", "left", "raises"):
-            self.reasons[more.partition(";")[0].rpartition("> ")[2]] += 1
+            self.reasons[f"{word} {more.partition(':')[0]}"] += 1
         if seconds > 5:
             print("slow", kind, seed, f"{seconds:.1f} s", flush=True)
 
     def show(self, kind):
         print(kind, dict(self.counts), "slowest: {:.1f} s, seed {}".format(*self.slowest))
-        for reason, count in self.reasons.most_common(12):
+        for reason, count in self.reasons.most_common():
             print(f"{count:6d} {reason}")
 
 
@@ -226,14 +249,18 @@ def hunt(kind, seeds, outcome=outcome):
 
 
 def work(kind, first, count, native):
-    """The child: a line of JSON before and after each program."""
+    """The child: a line of JSON before and after each program. What dies when LLVM does nothing to
+    the code, which it cannot for all vectors, is run alone as users have it.
+    """
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     with knobs.scope(race=False, cache=False):
         for seed in range(first, first + count):
             print(json.dumps([seed]), flush=True)
             faulthandler.dump_traceback_later(HANG, exit=True)
             start = time.process_time()
-            word, more = judged(kind, seed, compiled if native else outcome)
+            full = count == 1 or seed % SOMETIMES == 0
+            way = at_level(jit.LEVEL if full else jit.QUICK) if native else outcome
+            word, more = judged(kind, seed, way)
             faulthandler.cancel_dump_traceback_later()
             seconds = time.process_time() - start
             print(json.dumps([seed, word, more[:1500], seconds]), flush=True)
@@ -241,9 +268,9 @@ def work(kind, first, count, native):
 
 def apart(kind, seeds, native):
     """The tally of programs that children run."""
-    tally, at = Tally(), seeds.start
+    tally, at, alone = Tally(), seeds.start, False
     while at < seeds.stop:
-        count = min(AT_ONCE, seeds.stop - at)
+        count = 1 if alone else min(AT_ONCE, seeds.stop - at)
         command = [sys.executable, "-m", "tests.hunt_loops", "--work", f"{at},{count}"]
         command += ["--kind", kind, *(["--native"] if native else [])]
         child = subprocess.run(
@@ -255,8 +282,13 @@ def apart(kind, seeds, native):
                 tally.add(kind, *line)
         at += count
         if child.returncode:
-            at = lines[-1][0] + 1 if lines else at
-            tally.add(kind, at - 1, "DIED", f"{child.returncode} {child.stderr[-1000:]}")
+            at, more = lines[-1][0], f"{child.returncode} {child.stderr[-1000:]}"
+            if alone or not native:
+                tally.add(kind, at, "DIED", more)
+                at += 1
+            else:
+                print("alone now", kind, at, more, flush=True)
+        alone = native and bool(child.returncode) and not alone
     return tally
 
 
