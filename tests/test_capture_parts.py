@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from capture_kit import check
+from capture_kit import captured, check
 from test_capture_loops import SIZES
 
 from tests.bugs_kit import agrees
@@ -73,6 +73,13 @@ def gone_over(x, z):
         z[-1] = x[k]
 
 
+def element_by_element(x, z):
+    w, v = z.real, z[::-1].imag
+    for i in range(1, len(x)):
+        w[i] = v[i - 1] * 0.5
+        v[i:] += x[i]
+
+
 def not_finite(x, z):
     z[0] = np.inf
     z.imag[0] = np.nan
@@ -89,6 +96,7 @@ def swapped(x, z):
 PROGRAMS = [
     *(of_one_of_two_arrays_in_a_loop, taken_before_a_loop, written_in_a_loop, one_or_the_other),
     *(the_same_on_both_paths, a_shape_on_one_path, changing_places, gone_over, not_finite, swapped),
+    element_by_element,
 ]
 
 
@@ -121,3 +129,9 @@ def test_a_shape_that_may_be_a_copy_is_not_read_in_a_loop_after_a_write():
         return s
 
     agrees(f, (np.arange(8.0),), native=False)
+
+
+def test_writing_an_element_of_a_part_writes_that_element_alone():
+    c = captured(element_by_element, [np.ones(4), np.ones(4) * 1j])
+    whole = [n for n in c.graph.body.walk() if n.op == "complex" and n.outputs[0].type.rank]
+    assert len(whole) == 1  # of v[i:]

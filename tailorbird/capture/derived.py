@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tailorbird.capture.values import Arr, Buffer
-from tailorbird.ir.node import Value
+from tailorbird.ir.node import Operand, Value
 from tailorbird.ir.types import Type
 
 if TYPE_CHECKING:
@@ -40,13 +40,16 @@ def content(t: Tracer, buffer: Buffer, base: Arr) -> Value:
 
 
 def write(t: Tracer, buffer: Buffer, base: Arr, value: Value) -> None:
-    """Makes a buffer with a base show a value."""
+    """Makes a buffer, which is its base reshaped, show a value."""
     if not buffer.shares:
         t.refuse("reshape_alias", name="a reshaped array")
-    if not buffer.part:
-        t.write(base, t.reshaped(value, base.shape))
-        return
-    other = "imag" if buffer.part == "real" else "real"
-    parts = {buffer.part: value, other: t.emit(other, [t.read(base)], {}, buffer.type)}
+    t.write(base, t.reshaped(value, base.shape))
+
+
+def write_part(t: Tracer, x: Arr, whole: Arr, value: Operand) -> None:
+    """Makes x, which is one part of the numbers that `whole` shows, show a value."""
+    part, kind = x.buffer.part, Type(x.dtype, x.shape)
+    other = "imag" if part == "real" else "real"
+    parts = {part: value, other: t.emit(other, [t.read(whole)], {}, kind)}
     halves = [parts["real"], parts["imag"]]
-    t.write(base, t.emit("complex", halves, {}, Type(base.dtype, base.shape)))
+    t.write(whole, t.emit("complex", halves, {}, Type(whole.dtype, whole.shape)))

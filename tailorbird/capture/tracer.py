@@ -328,13 +328,15 @@ class Tracer:
             self.refuse("lent_array", name="written")
         if x.view is not None and not writes_once(x.view):
             self.raises("ValueError: assignment destination is read-only")
-        content = self._written(x, value)
         if buffer.base is None:
-            buffer.content = content
+            buffer.content = self._written(x, value)
             return
         from tailorbird.capture import derived
 
-        derived.write(self, buffer, buffer.base, content)
+        if buffer.part:
+            derived.write_part(self, x, buffer.base.through(x.view), value)
+        else:
+            derived.write(self, buffer, buffer.base, self._written(x, value))
 
     def _written(self, x: Arr, value: Operand) -> Value:
         buffer = x.buffer
