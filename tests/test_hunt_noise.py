@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from tests import hunt
 from tests.hunt_compare import Noise, Outcome, difference, run
 from tests.hunt_programs import Builder, load
 from tests.hunt_rows import Row
@@ -79,3 +80,11 @@ def test_the_sign_of_a_zero_counts_where_noise_does_not_change_it():
     right = np.expm1(x)
     assert not found("np.expm1({a})", "near", x, right)
     assert found("np.expm1({a})", "near", x, [0.0, 0.0, right[2]])
+
+
+def test_a_call_that_numpy_needs_long_for_is_passed_over(monkeypatch):
+    program, calls = hunt.draw(1, 2)
+    monkeypatch.setattr(hunt, "difference", lambda *_: "another answer")
+    assert hunt.check(program, calls).failure == "another answer"
+    monkeypatch.setattr(hunt, "SLOW", -1.0)
+    assert not hunt.check(program, calls).failure
