@@ -97,7 +97,9 @@ class Interpreter:
             self.captured = capture(function, arguments)
 
     def keys_of(self, arguments: dict[str, Any]) -> list[Any]:
-        return [key_of(x) for x in arguments.values()]
+        """What the capture depends on: the kinds of the arguments, and which of them are one."""
+        given = list(arguments.values())
+        return [(key_of(x), [x is y for y in given]) for x in given]
 
     def run(self, arguments: dict[str, Any]) -> Outcome | None:
         """What the graph gives; None where a guard does not hold."""

@@ -197,3 +197,31 @@ def test_complex_scalars_are_ordered_by_real_parts_whatever_the_other_part_is():
         agrees(both, *((z, np.arange(2, dtype=d)) for z in found for d in "fdbqFD"))
         agrees(numbers, *((z, k) for z in found for k in (np.float64(0), np.int8(1), 1)))
     agrees(branch, (np.ones(2), np.array([1, complex(np.inf, 2)])))
+
+
+def test_products_that_einsum_does_not_sum_are_added_to_zeros():
+    def products(x, y):
+        return np.einsum("i,j->ij", x, y), np.einsum("i,i->i", x, y), np.einsum("i,->i", x, y[0])
+
+    zeros = np.array([-0.0, 1.0, -2.0, 0.0])
+    agrees(products, *((zeros.astype(kind), -zeros.astype(kind)) for kind in "fdFDi"))
+
+
+def test_vdot_of_one_element_is_a_sum():
+    agrees(lambda x, y: np.vdot(x[:1], y[:1]), (np.array([-0.0]), np.ones(1)), (np.ones(2),) * 2)
+    agrees(lambda x: np.vdot(x[:1], x[1:2]), *((np.array([-0.0, 1], kind),) for kind in "fFD"))
+    agrees(lambda x: np.vdot(x, x), *((np.arange(4).astype(kind),) for kind in "?bF"))
+
+
+def test_tensordot_over_more_axes_than_there_are_raises():
+    for axes in (1, 2):
+        agrees(
+            lambda x, n=axes: np.tensordot(x, np.ones(3), axes=n), (np.array(2.0),), native=False
+        )
+
+
+def test_unsigned_indices_of_64_bits_are_not_put():
+    def put(x, i):
+        np.put(x, i, 1)
+
+    agrees(put, *((np.zeros(3), np.array([0, 2], kind)) for kind in ("u8", "u4", "i8")))

@@ -107,7 +107,7 @@ def _vdot(t: Tracer, a: Any, b: Any) -> Any:
     x, y = (reshape(t, as_arr(t, v), -1) for v in (a, b))
     if x.dtype.kind == "c":
         x = elementwise(t, "conjugate", [x])
-    return _dot(t, x, y)
+    return t.result(t.inferred("einsum", [t.read(x), _agree(t, x, y)], {"subscripts": "i,i->"}))
 
 
 @handles(np.inner)
@@ -206,6 +206,8 @@ def _scalar(t: Tracer, x: Arr, y: Arr) -> Any:
 def _summed_axes(t: Tracer, x: Arr, y: Arr, axes: Any) -> tuple[list[int], list[int]]:
     axes = t.concrete(axes, "axes")
     if isinstance(axes, int):
+        if axes > min(x.ndim, y.ndim):
+            t.raises("IndexError: tuple index out of range")
         return list(range(x.ndim - axes, x.ndim)), list(range(axes))
     left, right = ([a] if isinstance(a, int) else list(a) for a in axes)
     return [normal_axis(t, k, x.ndim) for k in left], [normal_axis(t, k, y.ndim) for k in right]

@@ -186,6 +186,8 @@ def _put(t: Tracer, a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
     index, value = flat(t, as_arr(t, ind)), flat(t, as_arr(t, v))
     if not isinstance(a, Arr) or mode not in ("raise", "wrap", "clip"):
         t.refuse("unsupported_call", name="np.put")
+    if index.dtype == np.uint64:
+        t.raises("TypeError: cannot cast indices to integers according to the rule 'safe'")
     x = flat(t, a)
     if not (value.shape[0] == 1 or t.assume.canon(value.shape[0] - index.shape[0]) == 0):
         t.refuse("unsupported_call", name="np.put of values that are not as many as the indices")

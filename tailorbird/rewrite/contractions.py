@@ -138,7 +138,10 @@ def _names(prefix: str, count: int) -> Labels:
 def _einsum(build: Builder, node: Node, inputs: Inputs) -> Operand:
     before, _, after = node.attrs["subscripts"].replace(" ", "").partition("->")
     terms = [tuple(term) for term in before.split(",")]
-    return contract(build, inputs, terms, tuple(after), node.result.type.dtype)
+    dtype = node.result.type.dtype
+    found = contract(build, inputs, terms, tuple(after), dtype)
+    alone = len(terms) > 1 and set(before) <= {*after, ","} and dtype.kind in "fc"
+    return build("add", found, 0.0) if alone else found  # products are added to zeros
 
 
 def _dot(build: Builder, node: Node, inputs: Inputs) -> Operand:
