@@ -51,6 +51,7 @@ from tailorbird.lower.nests import (
 )
 from tailorbird.lower.opaque import as_call
 from tailorbird.lower.order import layout_order, order_of
+from tailorbird.lower.placed import place_products
 from tailorbird.lower.schedule import schedule
 from tailorbird.lower.sharing import Copies, Window, share
 from tailorbird.lower.steps import (
@@ -105,6 +106,7 @@ def lower(
                 graph.guards.append(Guard(">=", owes))
     jam_all(program.steps)
     block_all(program.steps)
+    place_products(program.steps)
     divide_all(program, sizes or {})
     program.steps = join_sweeps(program.steps)
     return program
