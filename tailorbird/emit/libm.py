@@ -7,17 +7,22 @@ convention on x86-64 passes a double complex in two registers and a float comple
 
 from __future__ import annotations
 
+import math
+
 from tailorbird.emit import cpow
-from tailorbird.emit.builder import LLVM_TYPES, Builder
+from tailorbird.emit.builder import LLVM_TYPES, Builder, vector_type
 
 NAMES = {
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh",
     "arctanh": "atanh", "arctan2": "atan2", "power": "pow",
 }  # fmt: skip
+LARGEST = {"f64": 709.0, "f32": 88.0}  # whose exp does not overflow
 
 
 def call_library(b: Builder, op: str, ty: str, width: int, args: list[str]) -> str:
     """A real or complex (`cexp.re`) library function on every lane."""
+    if op in ("cexp.re", "cexp.im"):
+        return _unless_odd(b, op, ty, width, args)
     if "." in op:
         return _complex(b, op, ty, width, args)
     scalar = LLVM_TYPES[ty]
@@ -44,19 +49,50 @@ def call_library(b: Builder, op: str, ty: str, width: int, args: list[str]) -> s
     return b.pure(f"call {vt} @{name}({', '.join(f'{vt} {a}' for a in args)})")
 
 
+def _unless_odd(b: Builder, op: str, ty: str, width: int, args: list[str]) -> str:
+    """One part of exp(x + iy) as it was computed already, in lanes where x does not overflow and y
+    is finite; the library's in others.
+    """
+    x, y, found = args
+    vt, flags = vector_type(ty, width), vector_type("b1", width)
+    suffix = ty if width == 1 else f"v{width}{ty}"
+    size = b.pure(b.intrinsic(f"llvm.fabs.{suffix}", vt, (vt, y)))
+    large = b.pure(f"fcmp ugt {vt} {x}, {b.constant(LARGEST[ty], ty, width)}")
+    endless = b.pure(f"fcmp uge {vt} {size}, {b.constant(math.inf, ty, width)}")
+    odd = b.pure(f"or {flags} {large}, {endless}")
+    name, helper = f"tb_{op}_{ty}_{width}", _define_complex(b, "cexp", ty, width, 2)
+    lines = [
+        f"  %p = call {{{vt}, {vt}}} @{helper}({vt} %x, {vt} %y)",
+        f"  %r = extractvalue {{{vt}, {vt}}} %p, {int(op == 'cexp.im')}",
+        f"  %s = select {flags} %odd, {vt} %r, {vt} %found",
+        f"  ret {vt} %s",
+    ]
+    _define(b, vt, f"{name}({vt} %x, {vt} %y, {vt} %found, {flags} %odd)", lines)
+    call = f"call {vt} @{name}({vt} {x}, {vt} {y}, {vt} {found}, {flags} {odd})"
+    return b.rare(odd, width, [(vt, found, call)])[0]
+
+
 def _complex(b: Builder, op: str, ty: str, width: int, args: list[str]) -> str:
     function, part = op.split(".")
-    scalar = LLVM_TYPES[ty]
-    vt = f"<{width} x {scalar}>" if width > 1 else scalar
+    vt = vector_type(ty, width)
+    pair = f"{{{vt}, {vt}}}"
+    name = _define_complex(b, function, ty, width, len(args))
+    both = b.pure(f"call {pair} @{name}({', '.join(f'{vt} {a}' for a in args)})")
+    return b.pure(f"extractvalue {pair} {both}, {0 if part == 're' else 1}")
+
+
+def _define_complex(b: Builder, function: str, ty: str, width: int, count: int) -> str:
+    """The name of a helper that gives both parts of a function of so many numbers."""
+    scalar, vt = LLVM_TYPES[ty], vector_type(ty, width)
     pair = f"{{{vt}, {vt}}}"
     name = f"tb_{function}_{ty}_{width}"
     lines, re, im = [], "poison", "poison"
     for k in range(width):
-        picked = [f"%x{j}" for j in range(len(args))]
+        picked = [f"%x{j}" for j in range(count)]
         if width > 1:
             for j, x in enumerate(picked):
                 lines.append(f"  %a{j}_{k} = extractelement {vt} {x}, i64 {k}")
-            picked = [f"%a{j}_{k}" for j in range(len(args))]
+            picked = [f"%a{j}_{k}" for j in range(count)]
         lines += _call_one(b, function, ty, k, picked)
         if width > 1:
             lines.append(f"  %p{k} = insertelement {vt} {re}, {scalar} %u{k}, i64 {k}")
@@ -67,10 +103,9 @@ def _complex(b: Builder, op: str, ty: str, width: int, args: list[str]) -> str:
     lines.append(f"  %s0 = insertvalue {pair} poison, {vt} {re}, 0")
     lines.append(f"  %s1 = insertvalue {pair} %s0, {vt} {im}, 1")
     lines.append(f"  ret {pair} %s1")
-    parameters = ", ".join(f"{vt} %x{j}" for j in range(len(args)))
+    parameters = ", ".join(f"{vt} %x{j}" for j in range(count))
     _define(b, pair, f"{name}({parameters})", lines)
-    both = b.pure(f"call {pair} @{name}({', '.join(f'{vt} {a}' for a in args)})")
-    return b.pure(f"extractvalue {pair} {both}, {0 if part == 're' else 1}")
+    return name
 
 
 def _define(b: Builder, result: str, signature: str, lines: list[str]) -> None:

@@ -1,7 +1,8 @@
 """Complex arithmetic as pairs of real expressions, in NumPy's own formulas.
 
-Sums and products are spelt out; quotients follow Smith's method as NumPy does; functions call the C
-library's complex functions lane by lane (`cexp`, `clog`, ...), which is what NumPy calls too.
+Sums and products are spelt out; quotients follow Smith's method as NumPy does; exp is made of real
+functions. Others call the C library's complex functions lane by lane (`clog`, `csqrt`, ...), which
+is what NumPy calls too.
 """
 
 from __future__ import annotations
@@ -84,6 +85,13 @@ def _reciprocal(ty: str, a: Parts) -> Parts:
     )
 
 
+def _exp(ty: str, a: Parts) -> Parts:
+    """exp(x) (cos(y) + i sin(y)), and the library's where that is not what NumPy gives."""
+    size = Op("exp", (a[0],), ty)
+    parts = (Op("multiply", (size, Op(turn, (a[1],), ty)), ty) for turn in ("cos", "sin"))
+    return tuple(Op(f"cexp.{p}", (*a, x), ty) for p, x in zip(("re", "im"), parts, strict=True))
+
+
 def _negative(ty: str, a: Parts) -> Parts:
     return tuple(Op("negative", (x,), ty) for x in a)
 
@@ -134,6 +142,8 @@ def apply(op: str, args: list[Parts], types: list[str], result: str) -> Parts:
     if op == "where":
         condition, a, b = args
         return tuple(Op("where", (condition[0], x, y), ty) for x, y in zip(a, b, strict=True))
+    if op == "exp":
+        return _exp(ty, *args)
     if op in LIBRARY:
         given = tuple(x for parts in args for x in parts)
         return tuple(Op(f"{LIBRARY[op]}.{part}", given, ty) for part in ("re", "im"))
