@@ -159,7 +159,8 @@ class Rich(Program):
             "e = e * (0.5 + 0.5j)", f"s = z[{at}].imag", "z = z.conj()", "z[1:] = z[:-1]",
             "w = z[::2]; w += 1j", f"{x}[:] = z.imag", "s = e.imag", f"z[{at}] = e if u else 0",
             "w = z.imag; w += 1", f"w = z[1:].real; w[::2] = {x}[1:][::2]", f"{x} = z.imag",
-            f"z.real[{at}] = s", "w = z.real if u else z.imag; w *= 0.5", "z.imag[m] = s",
+            f"z.real[{at}] = s", f"z.imag += {x}", f"z.real = {x}", "z.imag[m] = s",
+            "w = z.real if u else z.imag; w *= 0.5",
         )  # fmt: skip
 
     def matrix(self, x, at):

@@ -73,6 +73,15 @@ def gone_over(x, z):
         z[-1] = x[k]
 
 
+def assigned(x, z):
+    y = z * 1
+    for i in range(len(x)):
+        y.imag += x[i]
+        z[i:].real = y.imag[i]
+    y.real, y.imag = y.imag * 1, 2
+    return y
+
+
 def element_by_element(x, z):
     w, v = z.real, z[::-1].imag
     for i in range(1, len(x)):
@@ -96,7 +105,7 @@ def swapped(x, z):
 PROGRAMS = [
     *(of_one_of_two_arrays_in_a_loop, taken_before_a_loop, written_in_a_loop, one_or_the_other),
     *(the_same_on_both_paths, a_shape_on_one_path, changing_places, gone_over, not_finite, swapped),
-    element_by_element,
+    *(assigned, element_by_element),
 ]
 
 

@@ -17,6 +17,7 @@ from tailorbird.capture.branches import BREAK, CONTINUE
 from tailorbird.capture.containers import item_of, iterate, set_item, unfrozen
 from tailorbird.capture.evaluate import local_function, look_up, readable, shown
 from tailorbird.capture.heap import arrays
+from tailorbird.capture.objects import attribute_of
 from tailorbird.capture.registry import executes
 from tailorbird.capture.source import is_library
 from tailorbird.capture.tracer import Tracer
@@ -83,12 +84,15 @@ def bind(t: Tracer, target: ast.expr, value: Any, frame: Frame) -> None:
 
 
 def _set_attribute(t: Tracer, target: Any, value: Any, frame: Frame) -> None:
-    """`x.shape = ...` of an array that only names of this activation refer to.
+    """`z.imag = ...`, and `x.shape = ...` of an array that only names of this activation refer to.
 
     An `Arr` is the Python object, so that all names that have it get the new one.
     """
     x = t.evaluate(target.value, frame)
-    if not isinstance(x, Arr) or target.attr != "shape" or _is_elsewhere(t, x, frame):
+    if target.attr != "shape":
+        assign(t, _part_of(t, x, target), ..., value)
+        return
+    if not isinstance(x, Arr) or _is_elsewhere(t, x, frame):
         t.refuse("attribute_write", name=shown(target))
     made = reshaped_in_place(t, x, value)
     if made is None:
@@ -145,7 +149,17 @@ def _augmented(t: Tracer, node: Any, frame: Frame) -> Any:
         else:
             _augment_item(t, name, owner, key, value)
     else:
+        part = _part_of(t, t.evaluate(target.value, frame), target)
+        augment(t, name, part, t.evaluate(node.value, frame))
+
+
+def _part_of(t: Tracer, x: Any, target: ast.Attribute) -> Arr:
+    """The part of complex numbers that an attribute shows, which may be assigned."""
+    if not isinstance(x, Arr) or x.dtype.kind != "c" or target.attr not in ("real", "imag"):
         t.refuse("attribute_write", name=shown(target))
+    found = attribute_of(t, x, target.attr)
+    assert isinstance(found, Arr)
+    return found
 
 
 def _augment_name(t: Tracer, name: str, node: Any, frame: Frame) -> None:
