@@ -70,6 +70,14 @@ def test_race_orders_fast_and_slow():
     assert times["fast"].calls > times["slow"].calls
 
 
+def test_a_sample_begins_with_a_call_that_is_not_timed():
+    calls: list[int] = []
+    entry = timing.Entry("counted", lambda: calls.append(1), ())
+    found = timing._sample(entry, 3, lambda: len(calls))
+    assert len(calls) == 4
+    assert found == pytest.approx(1e-9)
+
+
 @pytest.mark.parametrize("arity", range(4))
 def test_timing_loops_pass_the_arguments(arity):
     seen = []
