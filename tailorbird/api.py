@@ -156,6 +156,8 @@ def _make(function: Callable[..., Any], options: dict[str, Any]) -> Any:
 
 def _load_compiler() -> None:
     import tailorbird.capture.trace
+    import tailorbird.dispatch.plans
+    import tailorbird.lower.regions
     import tailorbird.pipeline  # noqa: F401
 
 
