@@ -451,7 +451,8 @@ def divide_by_scalar(b: Builder, xs: Sequence[str], divisor: str, ty: str, width
 
     q = x * r; q + (x - q * s) * r is the correctly rounded quotient (Markstein) as long as the
     residual is exact, and it is when it is a normal number. If any vector has another residual, and
-    whenever the divisor is out of range, all are divided: one branch for all of them.
+    whenever the divisor is out of range, all are divided: one branch for all of them. Half of the
+    vectors are divided in any case: the divider works while the multipliers do.
     """
     lanes, one = Lanes(b, width, [], [ty], ty), Lanes(b, 1, [], [ty], ty)
     vt = lanes.vt()
@@ -459,13 +460,14 @@ def divide_by_scalar(b: Builder, xs: Sequence[str], divisor: str, ty: str, width
     s = b.splat(divisor, ty, width)
     r = b.splat(b.pure(f"fdiv {one.vt()} {one.const(1.0)}, {divisor}"), ty, width)
     odd = b.splat(_outside(one, divisor, low, high), "b1", width)
-    choices = []
-    for x in xs:
+    choices, half = [], len(xs) // 2
+    divided = [b.pure(f"fdiv {vt} {x}, {s}") for x in xs[:half]]
+    for x in xs[half:]:
         q = b.pure(f"fmul {vt} {x}, {r}")
         rest = lanes.intrinsic("fma", b.pure(f"fneg {vt} {q}"), s, x)
         odd = lanes.bits("or", odd, _not_normal(lanes, rest, ty))
         choices.append((vt, lanes.intrinsic("fma", rest, r, q), f"fdiv {vt} {x}, {s}"))
-    return b.rare(odd, width, choices)
+    return divided + b.rare(odd, width, choices)
 
 
 def _not_normal(x: Lanes, rest: str, ty: str) -> str:
