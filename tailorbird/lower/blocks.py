@@ -63,7 +63,7 @@ def _in_blocks(loop: Loop) -> Loop:
     first = symbol(var.name, "loop") * size
     part = Axis(axis.name, apply("min", axis.extent - first, size))
     rows, inner = ([part] if axis in axes else [] for axes in (nest.rows, nest.inner))
-    moved = replace(nest, rows=rows, inner=inner, stages=_From(axis.name, first).stages(nest))
+    moved = replace(nest, rows=rows, inner=inner, stages=From(axis.name, first).stages(nest))
     turns = replace(loop, body=[moved], comes_back=False, independent=False)
     count = apply("floordiv", axis.extent + size - 1, size)
     return Loop(var, 0, count, 1, [turns], independent=True)
@@ -78,7 +78,7 @@ def _points(nest: Nest, axis: Axis) -> int:
     return max(LEAST, points // whole * whole)
 
 
-class _From(Moved):
+class From(Moved):
     """Positions with an axis that begins further on."""
 
     def __init__(self, axis: str, first: Dim) -> None:

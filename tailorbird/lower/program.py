@@ -1,8 +1,7 @@
 """A graph and its groups become a program: buffers and steps.
 
 Invariants:
-- A value has one buffer, written by one step (a concatenation or a write by several nests in a row)
-  before any step reads it.
+- A value has one buffer, written by one step (or several nests in a row) before any step reads it.
 - A reshape shares its base's buffer. A write copies its base and then writes the window; a final
   value is copied to its argument at the end. `sharing.py` removes the copies that are not needed
   and lets temporaries share memory.
@@ -52,6 +51,7 @@ from tailorbird.lower.nests import (
 from tailorbird.lower.opaque import as_call
 from tailorbird.lower.order import layout_order, order_of
 from tailorbird.lower.placed import place_products
+from tailorbird.lower.recurrences import sum_ahead
 from tailorbird.lower.schedule import schedule
 from tailorbird.lower.sharing import Copies, Window, share
 from tailorbird.lower.steps import (
@@ -94,6 +94,7 @@ def lower(
         share(program, lowerer.views, lowerer.copies, lowerer.windows)
     find_independent(program.steps)
     carry_all(program.steps)
+    program.steps = sum_ahead(program.steps, program.temporary, sizes or {})
     program.steps = lay_beside(program.steps, program.temporary, sizes or {})
     backward = False
     for k, step in enumerate(inner_steps(program.steps)):

@@ -177,6 +177,8 @@ def _together(
     moving = [x for x in order if isinstance(x, Load) and x.at.stride(vector) != 0]
     shared = all(x.at.stride(row) == 0 and not x.computed for x in moving)
     length = math.prod(_extent(nest, a.name, sizes) for a in nest.inner)
+    if length == math.inf and nest.rows[-1].extent == 4:  # so many turns of a loop
+        return 4, min(unroll, 2)
     if length <= SHORT or (moving and shared):
         column = sum(SIZES[PART.get(x.ty, x.ty)] for x in moving)
         far = shared and FAR < length * column < math.inf
