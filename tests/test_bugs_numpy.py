@@ -225,3 +225,17 @@ def test_unsigned_indices_of_64_bits_are_not_put():
         np.put(x, i, 1)
 
     agrees(put, *((np.zeros(3), np.array([0, 2], kind)) for kind in ("u8", "u4", "i8")))
+
+
+def test_what_goes_where_a_mask_of_all_axes_is_alone_has_one_axis_at_most():
+    def alone(x, mask, y):
+        x[mask] = y
+
+    def beside(x, mask, y):
+        x[mask, ...] = y
+
+    for shape, kind in (((1, 1), (1, 1)), ((3,), (1, 3)), ((2, 2), (1, 4)), ((2, 2), (4,))):
+        call = np.zeros(shape), np.ones(shape, bool), np.ones(kind)
+        agrees(alone, call, native=False)
+        agrees(beside, call)
+    agrees(alone, (np.zeros((2, 3)), np.ones(2, bool), np.ones((1, 2, 3))))

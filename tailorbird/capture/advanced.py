@@ -233,7 +233,12 @@ def write(t: Tracer, x: Arr, key: Any, value: Any) -> None:
 
     chosen = select(t, x, key)
     must_hold(t, chosen.view, value)
-    store(t, chosen, t.operand(value))
+    found = t.operand(value)
+    mask = key[0] if isinstance(key, tuple) and len(key) == 1 else key
+    alone = isinstance(mask, Arr) and mask.dtype.kind == "b" and mask.ndim == x.ndim
+    if alone and len(type_of(found).shape) > 1:
+        t.raises("TypeError: boolean array indexing assignment requires a 0 or 1-dimensional input")
+    store(t, chosen, found)
 
 
 def store(t: Tracer, chosen: Selection, value: Operand, op: str = "") -> None:
