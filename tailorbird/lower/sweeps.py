@@ -5,8 +5,10 @@ one runs along each row of an array (`A @ x`), the other folds down its rows (`y
 columns). Apart they fetch the array from memory twice; a block of rows that fits the cache is
 fetched once.
 
-Legal when they are independent, or when the fold down reads at row i only what the other nest has
-made for row i. What the fold down makes is written with the last block, after all rows.
+What stands between the two and has nothing to do with the first, a copy that the second reads, runs
+before them. Legal when they are independent, or when the fold down reads at row i only what the
+other nest has made for row i. What the fold down makes is written with the last block, after all
+rows.
 """
 
 from __future__ import annotations
@@ -24,15 +26,28 @@ def join_sweeps(steps: list[ProgramStep]) -> list[ProgramStep]:
         return steps
     out: list[ProgramStep] = []
     for step in steps:
-        last = out[-1] if out else None
-        if isinstance(last, Nest) and isinstance(step, Nest):
-            down = _down(last, step)
-            if down is not None:
-                down.swept = True
-                out[-1] = Sweep((last, step), down)
-                continue
-        out.append(step)
+        joined = None
+        if isinstance(step, Nest):
+            joined = _joined(out[-1:], step) or _joined(out[-2:], step) if out else None
+        out = out[: len(out) - len(joined)] + joined if joined else [*out, step]
     return out
+
+
+def _joined(before: list[ProgramStep], second: Nest) -> list[ProgramStep] | None:
+    """A nest and the first of those before it as a sweep, behind what stands between the two."""
+    first, *between = before
+    if not isinstance(first, Nest):
+        return None
+    for nest in between:
+        if not isinstance(nest, Nest):
+            return None
+        if _stored(nest) & _touched(first) or _stored(first) & _touched(nest):
+            return None
+    down = _down(first, second)
+    if down is None:
+        return None
+    down.swept = True
+    return [*between, Sweep((first, second), down)]
 
 
 def _down(first: Nest, second: Nest) -> Nest | None:
