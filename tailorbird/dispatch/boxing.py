@@ -59,6 +59,8 @@ class Boxing:
                 return t.reg(f"load ptr, ptr {self.objects[x.name]}")
             weak = isinstance(node_input, Value) and node_input.type.weak
             obj = self.box_weak(node_input, x) if weak else self.scalar_object(x)
+        elif isinstance(x, Value):
+            return self.arguments[x]
         elif isinstance(x, Expr):
             obj = t.call("tb_PyLong_FromLongLong", "ptr", ("i64", t.size(x)))
         else:

@@ -307,14 +307,8 @@ class EntryEmitter(Boxing):
         none = t.reg(f"icmp eq ptr {held}, null")
         start = t.reg(f"select i1 {none}, ptr {stack}, ptr {held}")
         for (name, _), offset in zip(plan, offsets, strict=True):
-            put(
-                t,
-                self.frame,
-                "ptr",
-                t.reg(f"getelementptr i8, ptr {start}, i64 {offset}"),
-                "pointer",
-                name,
-            )
+            place = t.reg(f"getelementptr i8, ptr {start}, i64 {offset}")
+            put(t, self.frame, "ptr", place, "pointer", name)
         self.arenas.append((base, used))
 
     def new_array(self, buffer: Buffer) -> None:
@@ -404,6 +398,9 @@ class EntryEmitter(Boxing):
         t.require(t.reg(f"icmp ne ptr {result}, {t.data('tb_Py_None')}"), "unlike")
         for k, buffer in enumerate(step.outputs):
             array = t.call("tb_PyTuple_GetItem", "ptr", ("ptr", result), ("i64", str(k)))
+            if buffer.shape:  # a result is this very array
+                self.objects[buffer.name] = t.slot("ptr", "null")
+                t.do(f"store ptr {array}, ptr {self.objects[buffer.name]}")
             dims = t.field(array, abi.ARRAY_DIMS, "ptr")
             for j, d in enumerate(buffer.shape):
                 guards.bind_size(t, d, t.field(dims, 8 * j, "i64"))
