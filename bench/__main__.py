@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.suites import SUITES
+from bench.threads import configure
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -44,10 +45,9 @@ def main(words: list[str] | None = None) -> int:
         return npbench(words[1:])
     asked = parse(words)
     suites = SUITES if "all" in asked.suites else asked.suites
-    # Peers read thread counts when they are imported, so this comes before everything else.
+    configure(asked.threads)
     from bench import peers, timing
 
-    peers.configure(asked.threads)
     cores = timing.pin(asked.threads)
     names = [name.strip() for name in asked.peers.split(",") if name.strip()] or list(peers.LOADERS)
     found, missing = peers.load(_known(names, list(peers.LOADERS)), asked.threads)

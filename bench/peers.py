@@ -6,7 +6,8 @@ others the reason why they are missing.
 Invariants:
 - A peer gets its arguments in its own kind of array (JAX arrays, torch tensors), converted outside
   the clock, and leaves its result in its own kind; JAX waits for the result (`block_until_ready`).
-- `configure` comes before any peer is imported: thread counts are read from the environment then.
+- `threads.configure` comes before any peer is imported, NumPy as well: they read thread counts
+  from the environment then.
 - Each `prepare` compiles afresh for the arguments at hand, so no peer pays for having seen another
   shape (torch.compile would turn to dynamic shapes, then to eager).
 """
@@ -14,7 +15,6 @@ Invariants:
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
@@ -25,10 +25,6 @@ import numpy as np
 Arguments = tuple[Any, ...]
 Prepared = tuple[Callable[..., Any], Arguments]
 SETTLING_CALLS = 100
-THREAD_VARIABLES = (
-    *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
-    *("NUMBA_NUM_THREADS", "NUMEXPR_NUM_THREADS", "NUMEXPR_MAX_THREADS", "TAILOR_THREADS"),
-)
 
 
 @dataclass(frozen=True)
@@ -44,21 +40,6 @@ class Peer:
         """The compiled function and its converted arguments, or None if there is no version."""
         version = self.functions.get(function)
         return None if version is None else self.prepare(version, arguments)
-
-
-def environment(threads: int) -> dict[str, str]:
-    """What the peers read from the environment when they are imported."""
-    parallel = "true" if threads > 1 else "false"
-    return {
-        **dict.fromkeys(THREAD_VARIABLES, str(threads)),
-        "XLA_FLAGS": f"--xla_cpu_multi_thread_eigen={parallel}",
-        "JAX_PLATFORMS": "cpu",
-    }
-
-
-def configure(threads: int) -> None:
-    """Set that for this process."""
-    os.environ.update(environment(threads))
 
 
 def load(names: list[str], threads: int) -> tuple[list[Peer], dict[str, str]]:

@@ -20,6 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from bench.threads import configure
+
 ROOT = Path(__file__).resolve().parent.parent
 SIZE = 1000
 SHAPES = 100
@@ -69,9 +71,9 @@ def _arguments(shape: tuple[int, ...] = (SIZE,)) -> tuple[Any, Any]:
 
 def probe_compile(name: str) -> dict[str, float]:
     """First call of the ten-operation function by a peer, after its import."""
+    configure(1)
     from bench import peers
 
-    peers.configure(1)
     os.environ |= {"TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
     peer = peers.LOADERS[name](1)
     arguments = _arguments()

@@ -28,7 +28,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from bench import peers
+from bench import threads
 from bench.npbench import pythran_
 from bench.npbench.cell import Job, command
 from bench.npbench.checkout import Program, commit_of
@@ -130,7 +130,7 @@ def _measure(plan: Plan, program: Program, job: Job) -> list[Row]:
             return [_scrubbed({**fixed, **row}, plan)]
         job = replace(job, library=made["library"])
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, **peers.environment(plan.threads)}
+        environment = {**os.environ, **threads.environment(plan.threads)}
         environment["TAILOR_CACHE_DIR"] = str(Path(folder) / "objects")
         environment["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
         for name in ("TAILOR_BACKGROUND", "PYTHONDONTWRITEBYTECODE"):
