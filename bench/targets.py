@@ -21,6 +21,16 @@ CHAIN_SPEEDUPS = {
     "float64": {10_000: 3.0, 1_000_000: 5.0, 10_000_000: 5.0},
 }
 OVERHEAD_SHARES = {"numpy": 0.15, "numba": 0.25}
+# function -> {against whom: how many times faster on data that has the property}
+DATA_SPEEDUPS = {
+    "x @ w, 0.1 not 0": {"dense peer": 2.0},
+    "x @ w, 0.01 not 0": {"dense peer": 15.0},
+    "x @ w, 0.001 not 0": {"dense peer": 40.0},
+    "tone of an image": {"numpy": 10.0, "peer": 3.0},
+    "exp, sin, tanh of an image": {"numpy": 10.0, "peer": 3.0},
+    "sort": {"numpy": 15.0},
+    "unique": {"numpy": 15.0},
+}
 COMPILE_CPU_MS = 40.0
 START_WALL_MS = 150.0
 
@@ -121,6 +131,26 @@ def _memory(results: dict[str, Any]) -> Iterator[Row]:
             yield at_most(f"{case}: peak growth, MiB", grown, plain + 0.5)
 
 
+def _data(results: dict[str, Any]) -> Iterator[Row]:
+    for case in results["cases"]:
+        times, wanted = _medians(case), DATA_SPEEDUPS.get(case["function"], {})
+        if OWN not in times or "numpy" not in times:
+            continue
+        others = {label: time for label, time in times.items() if label not in (OWN, "numpy")}
+        compared = {"numpy": times["numpy"]} | ({"peer": min(others.values())} if others else {})
+        if "dense peer" in wanted:
+            dense = [time for label, time in times.items() if label not in (OWN, "scipy.sparse")]
+            compared["dense peer"] = min(dense)
+        for against, factor in wanted.items():
+            if case["has"] and against in compared:
+                what = (
+                    f"{case['case']}: {factor:g}x the best {against}" if against != "numpy" else ""
+                )
+                what = what or f"{case['case']}: {factor:g}x NumPy"
+                yield at_least(what, compared[against] / times[OWN], factor)
+    yield from _never_slower(results["cases"])
+
+
 CHECKS: dict[str, Callable[[dict[str, Any]], Iterator[Row]]] = {
     "overhead": _overhead,
     "chain": _chain,
@@ -128,4 +158,5 @@ CHECKS: dict[str, Callable[[dict[str, Any]], Iterator[Row]]] = {
     "products": _products,
     "cold": _cold,
     "memory": _memory,
+    "data": _data,
 }

@@ -22,7 +22,7 @@ from tailorbird.dataclass import dataclass, field
 from tailorbird.errors import Refused, UsageError
 from tailorbird.reasons import Why, why
 
-OPTIONS = frozenset(("background", "deterministic", "device"))
+OPTIONS = frozenset(("background", "deterministic", "device", "exact"))
 DEVICES = ("cpu",)
 _types: list[type] = []
 
@@ -101,7 +101,8 @@ def tailor(function: Callable[..., Any] | None = None, /, **options: Any) -> Any
 
     Options: `background=False` compiles in the first call instead of behind it;
     `deterministic=True` pins one variant, so that equal calls give equal bits from the first call
-    on; `device="cpu"` is the one device there is.
+    on; `exact=True` computes products of matrices in the order in which they are written;
+    `device="cpu"` is the one device there is.
     """
     _check(options)
     if function is None:
@@ -170,7 +171,8 @@ def _behind(function: Callable[..., Any], options: dict[str, Any]) -> tuple[Any,
     if inspect.isfunction(function):
         pinned = bool(options.get("deterministic"))
         background = bool(options.get("background", True)) and not pinned
-        tiers = Tiers(function, _build, background, knobs.get("race") and not pinned)
+        build = _build_exactly if options.get("exact") else _build
+        tiers = Tiers(function, build, background, knobs.get("race") and not pinned)
         return tiers, tiers.table()
     kind = type(function).__name__
     reason = why("not_a_function", name=_name(function), type=kind)
@@ -196,6 +198,11 @@ def _build(function: Any, bound: dict[str, Any], names: Any, remembered: bool) -
         raise
     plans.keep(key, variant, captured)
     return variant, captured
+
+
+def _build_exactly(*asked: Any) -> Any:
+    with knobs.scope(off=(*knobs.get("off"), "algebra")):
+        return _build(*asked)
 
 
 def _again(*made_from: Any) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 
 from tailorbird.assemble.target import host
 from tailorbird.dataclass import dataclass, field
+from tailorbird.dispatch.counting import FITTED
 from tailorbird.dispatch.factors import told
 from tailorbird.dispatch.products import choose
 from tailorbird.dispatch.race import PLAIN, Heat
@@ -159,7 +160,8 @@ def _step(step: Any) -> tuple[str, str]:
         return "kernel", f"{_operations(step.nodes)}   ({_loops(step)}; {step.schedule}{over})"
     if isinstance(step, Gemm):
         who = choose(host()).told(step.out.buffer.ty)
-        return "product", f"{step.m} x {step.k} @ {step.k} x {step.n}   ({who})"
+        zeros = "; zeros on the left are passed over where they are many" if step.sparse else ""
+        return "product", f"{step.m} x {step.k} @ {step.k} x {step.n}   ({who}{zeros})"
     if isinstance(step, Factor):
         return "library", told(step)
     if isinstance(step, Check):
@@ -169,6 +171,8 @@ def _step(step: Any) -> tuple[str, str]:
     called = step.node.attrs.get("function", f"numpy:{step.node.op}")
     if called == DRAW:
         called = f"{step.node.attrs['template'][0][1]} of a random generator"
+    if called in FITTED:
+        return "call", f"{called}, left to Python; integers that lie close together are counted"
     return "call", f"{called}, left to Python"
 
 

@@ -27,7 +27,7 @@ from tailorbird.dataclass import dataclass
 from tailorbird.errors import UnknownKnob
 
 PREFIX = "TAILOR_"
-OPTIONAL = ("divide", "jam", "select", "sweeps")
+OPTIONAL = ("algebra", "divide", "jam", "select", "sparse", "sweeps", "tables")
 
 _WORDS = {"1": True, "on": True, "true": True, "yes": True}
 _WORDS |= {"": False, "0": False, "off": False, "false": False, "no": False}

@@ -1,12 +1,12 @@
 """The stages, in the order they run. Read this first.
 
-    capture -> rewrite -> fuse -> lower -> emit -> assemble
+    capture -> profile -> rewrite -> fuse -> lower -> emit -> assemble
 
 In: a function and the arguments of one call. Out: a variant. One wrapper runs every stage: time it,
 run it, check what it gave, show or dump it, or take an edited file instead. Nothing else names the
 order.
 
-- `TAILOR_SHOW=rewrite,emit` prints stages; `TAILOR_DUMP=dir` writes `02_rewrite.graph` and so on
+- `TAILOR_SHOW=rewrite,emit` prints stages; `TAILOR_DUMP=dir` writes `03_rewrite.graph` and so on
   into a folder there for each function.
 - A file of that name in `TAILOR_OVERRIDE=dir` replaces the stage's output, for the stages whose
   text parses back: graphs and LLVM IR.
@@ -39,10 +39,14 @@ from tailorbird.ir.show import show
 from tailorbird.ir.verify import verify
 from tailorbird.lower.program import lower
 from tailorbird.lower.show import show_program
+from tailorbird.profile.look import Facts, look
 from tailorbird.reasons import why
+from tailorbird.rewrite.algebra import reorder
 from tailorbird.rewrite.decompose import decompose
 from tailorbird.rewrite.moves import simplify_moves
 from tailorbird.rewrite.selects import select
+from tailorbird.rewrite.sparsity import mark_sparse
+from tailorbird.rewrite.tables import tabulate
 
 
 @dataclass
@@ -55,6 +59,7 @@ class Work:
     captured: Any = None
     graph: Any = None
     values: list[Any] = field(default_factory=list)
+    facts: dict[Any, Facts] = field(default_factory=dict)
     leaves: list[Any] = field(default_factory=list)
     plan: Any = None
     program: Any = None
@@ -81,14 +86,21 @@ def _capture(work: Work) -> None:
     work.graph = work.captured.graph
 
 
+def _profile(work: Work) -> None:
+    find = work.captured.sources
+    work.values = [s.find(work.function, work.bound, work.captured.constants) for s in find]
+    work.facts = {p: look(x) for p, x in zip(work.graph.parameters, work.values)}
+
+
 def _rewrite(work: Work) -> None:
-    work.graph = select(simplify_moves(decompose(work.graph)))
+    sizes, told = sizes_of(work.graph, work.values), work.captured.reasons
+    graph = decompose(reorder(work.graph, sizes, told))
+    graph = mark_sparse(select(simplify_moves(graph)), work.facts, sizes)
+    work.graph = tabulate(graph, sizes, told)
     verify(work.graph)
 
 
 def _fuse(work: Work) -> None:
-    find = work.captured.sources
-    work.values = [s.find(work.function, work.bound, work.captured.constants) for s in find]
     work.leaves = leaves_of(work.graph, work.values)
     for leaf, value in zip(work.leaves, work.values):
         if leaf.written and not value.flags.writeable:
@@ -145,8 +157,13 @@ def _graph_text(work: Work) -> str:
     return show(work.graph)
 
 
+def _facts_text(work: Work) -> str:
+    return "".join(f"{p.name}: {p.type}  {found}\n" for p, found in work.facts.items())
+
+
 STAGES = [
     Stage("capture", _capture, "graph", _graph_text, _read_graph),
+    Stage("profile", _profile, "facts", _facts_text),
     Stage("rewrite", _rewrite, "graph", _graph_text, _read_graph),
     Stage("fuse", _fuse, "plan", lambda work: show_plan(work.plan)),
     Stage("lower", _lower, "kernels", lambda work: show_program(work.program)),

@@ -72,6 +72,15 @@ REASONS: Mapping[str, tuple[str, str]] = {
         "{name} runs as plain Python between compiled pieces",
         "nothing to do, unless it can move out of the function so that the rest is one piece",
     ),
+    "reordered": (
+        "a product of {factors} factors is computed in another order than written, with {times}"
+        " times less work, while its result is finite",
+        "`tailor(exact=True)` keeps the order that is written",
+    ),
+    "looked_up": (
+        "a function of bytes is looked up in a table of 256 of its values: {operations} operations",
+        "nothing to do: the answer has the same bits",
+    ),
     "library_routine": (
         "{name} is a routine of the library that native code has Python call, here in each turn",
         "nothing to do",
@@ -267,3 +276,9 @@ def why(code: str, *, file: str = "", line: int = 0, **details: Any) -> Why:
     fields = _Blank(details)
     what, advice = (part.format_map(fields) for part in REASONS[code])
     return Why(code, f"{what}; {advice}", file, line)
+
+
+def why_at(place: str, code: str, **details: Any) -> Why:
+    """The same at a line that a node of a graph has, `step.py:4`."""
+    file, _, line = place.rpartition(":")
+    return why(code, file=file, line=int(line) if line.isdigit() else 0, **details)

@@ -144,14 +144,15 @@ def test_dump_writes_every_stage(tmp_path):
     names = sorted(path.name for path in (tmp_path / "softmax").iterdir())
     assert names == [
         "01_capture.graph",
-        "02_rewrite.graph",
-        "03_fuse.plan",
-        "04_lower.kernels",
-        "05_emit.ll",
-        "06_assemble.s",
+        "02_profile.facts",
+        "03_rewrite.graph",
+        "04_fuse.plan",
+        "05_lower.kernels",
+        "06_emit.ll",
+        "07_assemble.s",
     ]
-    assert "define ptr @entry" in (tmp_path / "softmax" / "05_emit.ll").read_text()
-    assert ".globl" in (tmp_path / "softmax" / "06_assemble.s").read_text()
+    assert "define ptr @entry" in (tmp_path / "softmax" / "06_emit.ll").read_text()
+    assert ".globl" in (tmp_path / "softmax" / "07_assemble.s").read_text()
 
 
 def scaled(x):
@@ -168,7 +169,7 @@ def dumped(tmp_path, name):
     return path, text
 
 
-@pytest.mark.parametrize("stage", ["01_capture.graph", "02_rewrite.graph"])
+@pytest.mark.parametrize("stage", ["01_capture.graph", "03_rewrite.graph"])
 def test_an_edited_graph_replaces_the_stage(tmp_path, stage):
     path, text = dumped(tmp_path, stage)
     path.write_text(text.replace("1.0", "5.0"))
@@ -180,7 +181,7 @@ def test_an_edited_graph_replaces_the_stage(tmp_path, stage):
 
 
 def test_edited_llvm_ir_replaces_the_stage(tmp_path):
-    path, text = dumped(tmp_path, "05_emit.ll")
+    path, text = dumped(tmp_path, "06_emit.ll")
     two, three = "0x4000000000000000", "0x4008000000000000"
     assert two in text or "2.0" in text
     path.write_text(text.replace(two, three).replace("double 2.0", "double 3.0"))
@@ -189,7 +190,7 @@ def test_edited_llvm_ir_replaces_the_stage(tmp_path):
 
 
 def test_an_edit_that_does_not_parse_is_a_reason(tmp_path):
-    path, text = dumped(tmp_path, "02_rewrite.graph")
+    path, text = dumped(tmp_path, "03_rewrite.graph")
     path.write_text(text.replace("multiply", "multiplicate"))
     with knobs.scope(override=tmp_path):
         tailored = native(scaled)
@@ -210,7 +211,7 @@ def test_the_switches_work_from_the_environment(tmp_path):
     """
     out = in_process(tmp_path, program, TAILOR_SHOW="capture", TAILOR_DUMP=str(tmp_path / "d"))
     assert "-- capture of f" in out
-    assert (tmp_path / "d" / "f" / "05_emit.ll").exists()
+    assert (tmp_path / "d" / "f" / "06_emit.ll").exists()
     assert "-- capture" not in in_process(
         tmp_path, program, TAILOR_PLAIN="1", TAILOR_SHOW="capture"
     )

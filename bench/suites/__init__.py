@@ -6,6 +6,6 @@ there are; how they are measured is in `bench/race.py` and `bench/processes.py`,
 are asked for in `bench/targets.py`.
 """
 
-SUITES = ("overhead", "chain", "reductions", "products", "cold", "memory")
+SUITES = ("overhead", "chain", "reductions", "products", "cold", "memory", "data")
 SIZES = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 QUICK_SIZES = (1, 10, 10_000)

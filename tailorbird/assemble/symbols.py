@@ -16,6 +16,7 @@ asked for.
 | `tb_step`, `tb_map`, `tb_fold` | how a step runs (`steps_ir.py`) |
 | `tb_new_large`, `tb_scratch`, `tb_scratch_free` | result memory (`memory.py`) |
 | `tb_multiply_f64`, `tb_multiply_f32` | our own matrix product (`multiply.py`) |
+| `tb_sparse_f64`, `tb_sparse_f32` | the one for a matrix that may be mostly zeros |
 | `tb_cblas_dgemm` ... | NumPy's own BLAS (`blas.py`), integers of `blas().int_bits` bits |
 | `tb_lapack64_dgesv` ... | a routine of LAPACK whose integers have so many bits |
 | `sin`, `fmod`, `memcpy` ... | libm, libgcc, libc |
@@ -143,6 +144,15 @@ def _multiply(ty: str) -> Callable[[], int]:
     return address
 
 
+def _sparse(ty: str) -> Callable[[], int]:
+    def address() -> int:
+        from tailorbird.assemble import multiply
+
+        return multiply.sparse(ty)
+
+    return address
+
+
 _RUNTIME: Mapping[str, Callable[[], int]] = {
     "tb_miss": lambda: MISS,
     "tb_plain": lambda: PLAIN,
@@ -157,4 +167,6 @@ _RUNTIME: Mapping[str, Callable[[], int]] = {
     "tb_scratch_free": _memory("tb_scratch_free"),
     "tb_multiply_f32": _multiply("f32"),
     "tb_multiply_f64": _multiply("f64"),
+    "tb_sparse_f32": _sparse("f32"),
+    "tb_sparse_f64": _sparse("f64"),
 }

@@ -119,9 +119,10 @@ class Record:
     """What is known about one key.
 
     `why` stands when such calls stay plain, `missed` when the last attempt at one more variant was
-    refused. `outgrown` is a variant that was made for smaller calls than now come. `ticket` is the
-    worker's generation while a build is under way, `visits` counts the calls that asked while there
-    was no variant.
+    refused. `outgrown` is a variant that was made for smaller calls than now come; `profiles` are
+    the input profiles that variants were built for, `unlike` says that data of another one came.
+    `ticket` is the worker's generation while a build is under way, `visits` counts the calls that
+    asked while there was no variant.
     """
 
     built: list[Built] = field(default_factory=list)
@@ -130,6 +131,8 @@ class Record:
     ticket: int = 0
     attempts: int = 0
     outgrown: Built | None = None
+    profiles: set[str] = field(default_factory=set)
+    unlike: bool = False
     visits: int = 0
     plain: dict[int, Seen] = field(default_factory=dict)
 

@@ -1,7 +1,8 @@
 """What native code leaves to Python: a library function, or an op whose meaning is one.
 
 In: the node of an opaque call. Out: a function from the operands to contiguous arrays of the
-captured types, or to None when they differ or it raises.
+captured types, or to None when they differ or it raises. Some functions of NumPy are ours instead
+where the data allows it (`counting.py`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tailorbird.dataclass import dataclass
+from tailorbird.dispatch.counting import FITTED
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class Outside:
                     return None
                 if array.dtype != dtype or array.ndim != rank:
                     return None
-                out.append(np.ascontiguousarray(array).reshape(array.shape))
+                lies = array.flags.c_contiguous
+                out.append(array if lies else np.ascontiguousarray(array).reshape(array.shape))
             return tuple(out)
 
         return run
@@ -84,6 +87,7 @@ def _from_template(path: str, template: Any) -> Callable[..., Any]:
     function: Any = importlib.import_module(module)
     for part in name.split("."):
         function = getattr(function, part)
+    function = FITTED.get(path, function)
     args, kwargs = template
 
     def call(*operands: Any) -> Any:

@@ -9,9 +9,10 @@ was refused, a plan holds the reason and what that relies on, and the refusal is
 
 Invariants:
 - The key only says where to look: the function's code and text, the kinds of its arguments, a
-  class of their sizes, the knobs that change code, the versions of everything, this machine. Right
-  is what is checked afterwards: every static and every part of a library that the capture looked
-  at has the mark it had, every name that was not there is not there, and the guards hold.
+  class of their sizes, what their data is like, the knobs that change code, the versions of
+  everything, this machine. Right is what is checked afterwards: every static and every part of a
+  library that the capture looked at has the mark it had, every name that was not there is not
+  there, and the guards hold.
 - Files are those of `assemble/objects.py`: signed, private, replaced whole. A plan that is odd in
   any way is no plan.
 - What cannot be marked is not kept.
@@ -40,6 +41,7 @@ from tailorbird.dispatch.marks import PLAIN, Unmarked, digest, mark, mark_of_par
 from tailorbird.dispatch.signature import bucket, elements, key_of
 from tailorbird.dispatch.variant import Recipe, Variant, Whole, make_variant, problem_of
 from tailorbird.errors import CompileError, CorruptObject, Refused
+from tailorbird.profile.look import profile_of
 from tailorbird.reasons import Why
 
 FORMAT = 2
@@ -67,7 +69,8 @@ def key_for(function: Any, bound: Bound) -> str | None:
     values = tuple(bound.values())
     size = bucket(elements(values)) // SIZE_CLASS
     kinds = repr(tuple(map(key_of, values)))
-    return f"plan {FORMAT} {made_from} {digest(kinds)} {size} {knobs.key()} {versions()}"
+    data = digest(profile_of(values))
+    return f"plan {FORMAT} {made_from} {digest(kinds)} {size} {data} {knobs.key()} {versions()}"
 
 
 def versions() -> str:

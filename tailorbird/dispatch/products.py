@@ -6,7 +6,8 @@ a matrix and its own transpose, else a full one. Those are NumPy's own choices, 
 
 Invariants: BLAS does complex products and those of a matrix and a vector. Of the others ours does
 all but thin ones where its vectors are wider than BLAS's; where they are not, small ones and those
-whose right factor stays in the cache.
+whose right factor stays in the cache. Where the left factor may be mostly zeros, a large product
+looks at it first and passes over them (`emit/sparse.py`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from tailorbird.lower.program import Gemm, Matrix
 ROW_MAJOR, NO_TRANS, TRANS, UPPER = 101, 111, 112, 121
 LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 SMALL = 1 << 17  # products up to which our kernels are ahead of equally wide ones
+SPARSE_FROM = 1 << 23  # products from which looking for zeros costs next to nothing
+SPARSE_COLUMNS = 16  # columns of a result from which passing over zeros pays
 NEAR = 1 << 18  # elements of a right factor up to which they are, however many rows there are
 # A thin product reads a large matrix that lies transposed once, for a few rows or columns of bytes:
 # memory is the limit, and BLAS reads it in its order.
@@ -158,12 +161,29 @@ class Multiplier(Runner):
         self.gemv(a, (b.pointer, step), (out.pointer, out.leading), False)
         t.do("br label %next")
         t.label("full")
+        if self.step.sparse and not a.transposed and not b.transposed:
+            self.skipping(a, b, out)
         if self.ty not in PART:
             self.ours(a, b, out)
         if is_gram(self.step):
             self.syrk(a, out)
         else:
             self.gemm(a, b, out)
+
+    def skipping(self, a: Placed, b: Placed, out: Placed) -> None:
+        """The product that passes over zeros, which looks whether that pays; goes on where not."""
+        t = self.t
+        matrices = [x for m in (a, b, out) for x in (("ptr", m.pointer), ("i64", m.leading))]
+        sizes = [("i64", size) for size in (out.rows, out.columns, a.columns)]
+        area = t.reg(f"mul i64 {out.rows}, {out.columns}")
+        work = t.reg(f"mul i64 {area}, {a.columns}")
+        wide = t.reg(f"icmp sge i64 {out.columns}, {SPARSE_COLUMNS}")
+        large = t.reg(f"icmp sge i64 {work}, {SPARSE_FROM}")
+        t.do(f"br i1 {t.reg(f'and i1 {wide}, {large}')}, label %skip, label %whole")
+        t.label("skip")
+        done = t.call(f"tb_sparse_{self.ty}", "i64", *matrices, *sizes)
+        t.do(f"br i1 {t.reg(f'icmp eq i64 {done}, 1')}, label %next, label %whole")
+        t.label("whole")
 
     def ours(self, a: Placed, b: Placed, out: Placed) -> None:
         """Our own kernels, where they are chosen; goes on where they are not."""

@@ -35,9 +35,11 @@ from tailorbird.dispatch.trampoline import make_binder
 from tailorbird.dispatch.variant import LOST, MISS, NEVER, Variant, native_callable
 from tailorbird.dispatch.worker import WORKER
 from tailorbird.errors import Refused, UsageError
+from tailorbird.profile.look import profile_of
 from tailorbird.reasons import Why, why
 
 MOST_VARIANTS = 8  # of one key
+MOST_PROFILES = 4  # that variants of one key are built for
 MOST_KEYS = 64  # of one function
 EARN = 1000  # native answers that allow one more attempt at a variant
 SETTLED = 16  # plain answers in a row before the dispatcher steps aside
@@ -143,6 +145,10 @@ class Tiers:
             result = self.try_built(record, call)
         if record.outgrown is not None:
             self.grow(record, record.outgrown, values, obj)
+        if record.unlike and not self.is_pending(record):
+            record.unlike = False
+            if len(record.profiles) < MOST_PROFILES:
+                self.request(record, values, obj)
         return self.run_plain(record, call) if result is MISS else result
 
     def record_of(self, values: Values) -> Record:
@@ -178,6 +184,7 @@ class Tiers:
         elif heat.winner and variant.is_due:
             heat.reopen()
             variant.settle(size, "", NEVER)
+            record.unlike = profile_of(call.values) not in record.profiles
         return self.run_timed(built, size, heat, call)
 
     def run_timed(self, built: Built, size: int, heat: Heat, call: Call) -> Any:
@@ -298,7 +305,10 @@ class Tiers:
         name = self.function.__qualname__
         try:
             with _building:
-                record.attempts += 1
+                profile = profile_of(values)
+                known = not record.profiles or profile in record.profiles
+                record.profiles.add(profile)
+                record.attempts += known
                 bound = dict(zip(self.names, values))
                 variant, captured = self.build(self.function, bound, self.names, True)
                 like = [b for b in record.built if b.is_like(variant, captured)]
@@ -306,7 +316,8 @@ class Tiers:
                     variant, captured = self.build(self.function, bound, self.names, False)
                     like = [b for b in record.built if b.is_like(variant, captured)]
                 if like:
-                    record.attempts = max(record.attempts, MOST_VARIANTS)
+                    if known:
+                        record.attempts = max(record.attempts, MOST_VARIANTS)
                     return
                 if not self.race:
                     variant.open_all()

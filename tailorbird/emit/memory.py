@@ -65,6 +65,8 @@ class Memory:
         stride = at.stride(self.vector) if self.vector in self.env else 0
         if lane and stride != 0:
             p = self.step(p, unit, self.scaled(str(lane), stride))
+        if self.width == 1:  # one element after the other: the address is all there is
+            stride = 0
         offsets = None
         for register, width, step in computed:
             if width == 1:

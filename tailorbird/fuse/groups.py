@@ -121,6 +121,12 @@ class Plan:
                 pending += [inner for body in step.bodies for inner in body]
 
 
+def is_table(value: Value, index: Index) -> bool:
+    """Whether elements of an array of fixed size are looked up."""
+    fixed = all(isinstance(d, int) for d in value.type.shape)
+    return fixed and any(term.kind == "load" for p in index for term, _ in p.terms)
+
+
 def is_reduction(x: Value | Node) -> bool:
     """A reduction that is generated (others are steps of their own)."""
     node = x.node if isinstance(x, Value) else x
@@ -213,7 +219,7 @@ class _Planner:
         self.place: dict[Value | Sym, int] = {}
         self.symbols: dict[Value, frozenset[Sym]] = {}
         self.uses: dict[Value, set[tuple[int, Index]]] = {}
-        self.spread: set[Value] = set()  # maps read again and again along the last axis of a map
+        self.spread: set[Value] = set()  # maps whose elements are read again and again
         self.checked = -1  # the last step that checks something, before which nothing looks up
         self.count = 0  # of steps in regions that are done, so that places differ
 
@@ -302,7 +308,7 @@ class _Planner:
             self.place[value] = position
             for inlined, at in visited:
                 self.uses.setdefault(inlined, set()).add((self.count + position, at))
-                if group.rows is None and self.is_spread(inlined, at, group):
+                if is_table(inlined, at) or self.is_spread(inlined, at, group):
                     self.spread.add(inlined)
             return True
         return False
@@ -422,7 +428,9 @@ class _Planner:
         return out | self.worth_lanes()
 
     def worth_lanes(self) -> set[Value]:
-        """Dear maps that would be computed one by one, for a line each: the last of each chain."""
+        """Dear maps that would be computed one by one, for a line or a look-up each: the last of
+        each chain.
+        """
         dear = {x for x in self.spread if x.type.rank and self.cost(x, {}) >= DEAR}
         inner = {y for x in dear for y in self.inlined_by(x)}
         return dear - inner
@@ -441,6 +449,8 @@ class _Planner:
 
     def is_spread(self, value: Value, index: Index, group: Group) -> bool:
         """Whether an array of several elements is read at the same place along a whole line."""
+        if group.rows is not None:
+            return False
         long = [k for k, d in enumerate(group.domain) if d != 1]
         walked = {name for p in index for name, _ in p.axes}
         if any(p.terms for p in index):

@@ -122,6 +122,11 @@ def _take(x: Any, indices: Any, axis: int) -> Any:
     return np.take(x, indices, axis=axis)
 
 
+def _matmul(x: Any, y: Any, sparse: bool = False) -> Any:
+    """`sparse` is a hint: x may be mostly zeros."""
+    return np.matmul(x, y)
+
+
 def _einsum(*operands: Any, subscripts: str) -> Any:
     return np.einsum(subscripts, *operands)
 
@@ -183,7 +188,7 @@ ROWS: list[Op] = [
     Op("argmax",        "reduce",   _arg_reduce("argmax")),
     Op("cumsum",        "scan",     _scan("cumsum")),       # attributes axis, dtype
     Op("cumprod",       "scan",     _scan("cumprod")),
-    Op("matmul",        "contract", np.matmul),
+    Op("matmul",        "contract", _matmul),               # attribute sparse
     Op("dot",           "contract", np.dot),                # rounds unlike matmul: its own row
     Op("einsum",        "contract", _einsum),               # attribute subscripts, with `->`
     Op("cholesky",      "linear",   guarded(np.linalg.cholesky)),  # factor, info

@@ -192,6 +192,8 @@ class Inliner:
         if term.kind == "load":
             assert term.value is not None
             i = self.as_type(term.value, term.positions, "i64")[0]
+            if never_negative(term.value):
+                return i
             wrapped = Op("add", (i, Size(term.extent)), "i64")
             return Op("where", (Op("less", (i, const(0, "i64")), "b1"), wrapped, i), "i64")
         i = self.position(term.positions[0])
@@ -207,6 +209,14 @@ class Inliner:
             halves = (Load(buffer, plain, part, k, computed, index) for k in (0, 1))
             return tuple(halves)
         return (Load(buffer, plain, buffer.ty, -1, computed, index),)
+
+
+def never_negative(x: Operand) -> bool:
+    """Whether an index is unsigned, or was before it was cast to a wider type."""
+    if isinstance(x, Value) and x.node is not None and x.node.op == "cast":
+        x = x.node.inputs[0]
+    dtype = type_of(x).dtype
+    return dtype.kind == "u" and dtype.itemsize < 8
 
 
 def _scaled(x: Ex, stride: Dim) -> Ex:

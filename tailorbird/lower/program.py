@@ -396,12 +396,11 @@ class Lowerer:
         if a is None or b is None:
             self.do_call(node)
             return
-        target = self.buffer(out)
-        strides = target.strides
-        result = Matrix(target, 0, False, strides[-2], strides[:-2])
+        strides = self.buffer(out).strides
+        result = Matrix(self.buffer(out), 0, False, strides[-2], strides[:-2])
         a, b = widened(a, shape_a, batch), widened(b, shape_b, batch)
-        step = Gemm(a, b, result, shape_a[-2], shape_b[-1], shape_a[-1], batch)
-        self.steps.append(taller(step))
+        sizes = shape_a[-2], shape_b[-1], shape_a[-1]
+        self.steps.append(taller(Gemm(a, b, result, *sizes, batch, "sparse" in node.attrs)))
 
     def matrix(self, x: Operand, ty: str) -> Matrix | None:
         """A matrix operand as it lies in memory; copied when BLAS cannot read it so. None: another
@@ -439,11 +438,11 @@ class Lowerer:
         return self.buffers[base], where.offset, strides
 
     def do_call(self, node: Node) -> None:
-        """A node that is left to Python: operands become NumPy arrays of their own."""
+        """A node that is left to Python, with arrays of its own and arguments nobody writes."""
         call = as_call(node)
         operands: list[Buffer | Operand] = []
         for x in call.inputs:
-            if not isinstance(x, Value):
+            if not isinstance(x, Value) or (x in self.parameters and x not in self.graph.finals):
                 operands.append(x)
                 continue
             array = self.new_buffer(x.type.short, x.type.shape, "array")
@@ -455,7 +454,7 @@ class Lowerer:
             outputs.append(self.buffers[v])
         self.steps.append(PythonCall(call, operands, outputs))
         for v in node.outputs:
-            if v in self.roles:
+            if v in self.roles and not v.type.rank:
                 copy = self.new_buffer(v.type.short, v.type.shape, "result")
                 self.add_copy(v, copy, identity_view(v.type.shape))
                 self.buffers[v] = copy

@@ -125,7 +125,10 @@ def schedule(nest: Nest, width_bytes: int, sizes: Mapping[Sym, int] | None = Non
     if not vector:
         nest.schedule = Schedule(cost=cost)
         return nest
-    if not folding and (_only_gathers(order, vector, cost) or _mostly_apart(nest, order, vector)):
+    if not folding and _only_gathers(order, vector, cost):
+        nest.schedule = Schedule(vector, 1, 4, cost)
+        return nest
+    if not folding and _mostly_apart(nest, order, vector):
         nest.schedule = Schedule(cost=cost)
         return nest
     if not folding:

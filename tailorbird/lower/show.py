@@ -26,7 +26,9 @@ def show_step(step: ProgramStep) -> list[str]:
         return show_nest(step)
     inside = [[f"  {line}" for s in steps for line in show_step(s)] for steps in bodies(step)]
     if isinstance(step, Gemm):
-        return [f"  gemm {step.out.buffer.name} = {step.a.buffer.name} @ {step.b.buffer.name}"]
+        zeros = " {sparse}" if step.sparse else ""
+        a, b, out = (x.buffer.name for x in (step.a, step.b, step.out))
+        return [f"  gemm {out} = {a} @ {b}{zeros}"]
     if isinstance(step, Factor):
         given = ", ".join(x.name for x in step.matrices)
         made = ", ".join(x.name for x in step.vectors)

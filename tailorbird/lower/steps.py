@@ -41,7 +41,7 @@ def widened(m: Matrix, shape: tuple[Dim, ...], batch: tuple[Dim, ...]) -> Matrix
 
 @dataclass
 class Gemm:
-    """out[b] = a[b] @ b[b] for every b of the batch."""
+    """out[b] = a[b] @ b[b] for every b of the batch; `sparse` says that a may be mostly zeros."""
 
     a: Matrix
     b: Matrix
@@ -50,6 +50,7 @@ class Gemm:
     n: Dim
     k: Dim
     batch: tuple[Dim, ...]
+    sparse: bool = False
 
 
 @dataclass
@@ -85,7 +86,8 @@ def taller(step: Gemm) -> Gemm:
         if any(x.transposed or x.batch[-1] != step.m * x.leading for x in (step.a, step.out)):
             break
         a, b, out = (replace(x, batch=x.batch[:-1]) for x in (step.a, step.b, step.out))
-        step = Gemm(a, b, out, step.m * step.batch[-1], step.n, step.k, step.batch[:-1])
+        rows = step.m * step.batch[-1]
+        step = replace(step, a=a, b=b, out=out, m=rows, batch=step.batch[:-1])
     return step
 
 

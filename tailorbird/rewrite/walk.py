@@ -131,6 +131,20 @@ def rebuild(graph: Graph, rows: Mapping[str, Row]) -> Graph:
     return new
 
 
+def replace_value(graph: Graph, old: Value, new: Value) -> None:
+    """Puts one value in the place of another, wherever that is read."""
+
+    def moved(x: Operand) -> Operand:
+        return new if x is old else x
+
+    for node in graph.body.walk():
+        node.inputs = tuple(map(moved, node.inputs))
+        for region in node.regions:
+            region.yields = tuple(map(moved, region.yields))
+    graph.results = map_leaves(graph.results, moved)
+    graph.finals = {p: new if x is old else x for p, x in graph.finals.items()}
+
+
 def _rebuild_region(
     old: Region, parent: Region | None, rows: Mapping[str, Row], values: dict[Value, Operand]
 ) -> Region:
