@@ -9,7 +9,7 @@ is the one along which most accesses are contiguous.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tailorbird.fuse.flow import Position
 from tailorbird.fuse.groups import COSTS
@@ -40,12 +40,15 @@ def expressions_of(roots: Iterable[Ex]) -> list[Ex]:
         x = pending.pop()
         if id(x) in seen:
             continue
-        below = x.args if isinstance(x, Op) else ()
-        if isinstance(x, Load):
-            below = tuple(term for term, _ in x.computed)
-        below = tuple(y for y in below if id(y) not in seen)
-        if below:
-            pending += [x, *below[::-1]]
+        below: Sequence[Ex] = ()
+        if isinstance(x, Op):
+            below = x.args
+        elif isinstance(x, Load) and x.computed:
+            below = [term for term, _ in x.computed]
+        first = [y for y in below if id(y) not in seen] if below else below
+        if first:
+            pending.append(x)
+            pending += first[::-1]
         else:
             seen.add(id(x))
             order.append(x)
