@@ -377,3 +377,16 @@ def test_powers_of_one_base_are_one_power():
     assert power == apply("pow", r, k)
     assert apply("pow", r, 2 - i) * apply("pow", r, i) * r == r * r * r
     assert evaluate(power + 1, {Sym("R", "int"): 3, Sym("K", "int"): 4}) == 82
+
+
+def test_sums_and_products_with_numbers_have_the_form_of_all_others():
+    n, m = symbol("n"), symbol("m")
+    for x in (n, n * m + 2 * n, m - 7, 3 * n * n - m + 1):
+        zero = n - n
+        assert x + zero is x
+        assert x * zero == 0
+        assert x + 5 + -5 == x
+        assert str(x + 5) == str(x + (n + 5) - n)
+        assert x * 3 == x + x + x
+        assert str(x * -2) == str(-x - x)
+        assert x * 1 == x

@@ -67,12 +67,24 @@ class Expr:
         return self._hash
 
     def __add__(self, other: Dim) -> Dim:
+        if isinstance(other, int):
+            return self._plus(other)
         total = dict(self.terms)
         for monomial, coefficient in _terms(other):
             total[monomial] = total.get(monomial, 0) + coefficient
         return _build(total)
 
     __radd__ = __add__
+
+    def _plus(self, number: int) -> Expr:
+        """The sum with a number: the constant stands last."""
+        if not number:
+            return self
+        *others, last = self.terms
+        if last[0]:
+            return Expr((*self.terms, ((), number)))
+        number += last[1]
+        return Expr((*others, ((), number)) if number else tuple(others))
 
     def __neg__(self) -> Expr:
         return Expr(tuple((m, -c) for m, c in self.terms))
@@ -84,10 +96,12 @@ class Expr:
         return (-self) + other
 
     def __mul__(self, other: Dim) -> Dim:
+        if isinstance(other, int):
+            return Expr(tuple((m, c * other) for m, c in self.terms)) if other else 0
         total: dict[Monomial, int] = {}
         for m, c in self.terms:
             for n, d in _terms(other):
-                key = tuple(sorted(m + n, key=str))
+                key = tuple(sorted(m + n, key=str)) if m and n else m or n
                 if any(sym.name == "pow" for sym in key):
                     key = _one_power(key)
                 total[key] = total.get(key, 0) + c * d
