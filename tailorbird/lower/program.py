@@ -30,11 +30,8 @@ from tailorbird.ir.node import (
 )
 from tailorbird.ir.ops import LINEAR, OPS
 from tailorbird.ir.scope import bare
-from tailorbird.lower.beside import lay_beside
 from tailorbird.lower.blocks import block_all
-from tailorbird.lower.carry import carry_all
 from tailorbird.lower.divide import divide_all
-from tailorbird.lower.independent import find_independent
 from tailorbird.lower.jam import jam_all
 from tailorbird.lower.kernel import Buffer, Nest, Store, c_strides, f_strides
 from tailorbird.lower.linear import column_strides, factor, is_factor
@@ -51,7 +48,7 @@ from tailorbird.lower.nests import (
 from tailorbird.lower.opaque import as_call
 from tailorbird.lower.order import layout_order, order_of
 from tailorbird.lower.placed import place_products
-from tailorbird.lower.recurrences import sum_ahead
+from tailorbird.lower.rearrange import rearrange
 from tailorbird.lower.schedule import schedule
 from tailorbird.lower.sharing import Copies, Window, share
 from tailorbird.lower.steps import (
@@ -92,10 +89,7 @@ def lower(
         lowerer = Lowerer(graph, plan, layouts)
         program = lowerer.run()
         share(program, lowerer.views, lowerer.copies, lowerer.windows)
-    find_independent(program.steps)
-    carry_all(program.steps)
-    program.steps = sum_ahead(program.steps, program.temporary, sizes or {})
-    program.steps = lay_beside(program.steps, program.temporary, sizes or {})
+    rearrange(program, sizes or {})
     backward = False
     for k, step in enumerate(inner_steps(program.steps)):
         if isinstance(step, Nest):
