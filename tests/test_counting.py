@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -118,6 +120,29 @@ OPTIONS = [
 def test_options_are_numpys(ours, numpys, options):
     x = RNG.integers(0, 50, MANY + 3)
     assert is_exactly(ours(x, **options), numpys(x, **options))
+
+
+def test_a_thread_that_writes_meanwhile_breaks_nothing():
+    """Whatever comes out, nothing is written outside; the answer is right again afterwards."""
+    x = RNG.integers(0, 99, 400_000)
+    stop = threading.Event()
+
+    def disturb():
+        k = 0
+        while not stop.is_set():
+            k += 1
+            x[k % 97 :: 97] = 10**12 if k % 2 else -(10**12)
+            x[:] = 5
+
+    other = threading.Thread(target=disturb)
+    other.start()
+    for _ in range(60):
+        for ours, _numpys in PAIRS.values():
+            ours(x)
+    stop.set()
+    other.join()
+    for ours, numpys in PAIRS.values():
+        assert is_exactly(ours(x), numpys(x))
 
 
 # Whole functions

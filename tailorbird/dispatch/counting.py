@@ -80,9 +80,10 @@ def argsort(a: Any, *args: Any, **kwargs: Any) -> Any:
         counted = count(a)
         if counted is not None:
             out = np.empty(a.shape, np.int64)
-            starts = np.cumsum(counted.counts) - counted.counts
+            starts = np.concatenate(([0], np.cumsum(counted.counts)))
             order = _kernels_of(SHORT[a.dtype.name]).order
-            order(a.ctypes.data, a.size, counted.bits, starts.ctypes.data, out.ctypes.data)
+            places = starts.ctypes.data, out.ctypes.data
+            order(a.ctypes.data, a.size, counted.bits, len(counted.counts), *places)
             return out
     return np.argsort(a, *args, **kwargs)
 
@@ -141,12 +142,12 @@ def _kernels_of(ty: str) -> _Kernels:
         pointer, number = ctypes.c_void_p, ctypes.c_int64
         counts = ctypes.CFUNCTYPE(number, pointer, number, pointer, pointer, pointer)
         spreads = ctypes.CFUNCTYPE(None, pointer, number, number, pointer)
-        orders = ctypes.CFUNCTYPE(None, pointer, number, number, pointer, pointer)
+        orders = ctypes.CFUNCTYPE(None, pointer, number, number, number, pointer, pointer)
         _kernels[ty] = _Kernels(
             counts(library.address("count")),
             spreads(library.address("spread")),
             orders(library.address("order")),
-            counting.TABLES * counting.SPAN,
+            counting.TABLES * (counting.SPAN + 1),
             counting.SPAN,
         )
     return _kernels[ty]

@@ -6,15 +6,17 @@ In: an integer type and a vector width. Out: the text of a module with
 |---|---|
 | `i64 count(ptr x, i64 n, ptr tables, ptr counts, ptr low)` | how often each value occurs |
 | `void spread(ptr counts, i64 low, i64 span, ptr out)` | so many of each value, in order |
-| `void order(ptr x, i64 n, i64 low, ptr starts, ptr out)` | where each element stands, sorted |
+| `void order(ptr x, i64 n, i64 low, i64 span, ptr starts, ptr out)` | where each stands, sorted |
 
 `count` returns the number of values from the smallest to the largest and stores the smallest, or
 returns 0 as soon as they lie further apart than `SPAN`; n is at least 1. `tables` has room for
-`TABLES * SPAN` numbers of 32 bits, `counts` for `SPAN` of 64. `starts` says where the first of each
-value goes; it is used up.
+`TABLES * (SPAN + 1)` numbers of 32 bits, `counts` for `SPAN` of 64. `starts` says where the first
+of each value goes, and has one place more; it is used up.
 
-Invariants: equal neighbours go to different tables, so that no addition waits for the one before;
-nothing behind the end of `out` is written.
+Invariants:
+- Equal neighbours go to different tables, so that no addition waits for the one before.
+- Another thread may write into x meanwhile: then what is found may be wrong, but nothing is read or
+  written outside of the tables and of `out`. `count` returns 0 where it can tell.
 """
 
 from __future__ import annotations
@@ -108,13 +110,21 @@ def _range(module: Module, ty: str, vector_bytes: int) -> None:
     module.functions.append(b.function(signature, module.attributes()))
 
 
+def _cell(b: Builder, x: str, low: str, span: str) -> str:
+    """Which cell a value has; the one behind the last for all that are none."""
+    place = b.here(f"sub i64 {x}, {low}")
+    return b.here(b.intrinsic("llvm.umin.i64", "i64", ("i64", place), ("i64", span)))
+
+
 def _count(module: Module, ty: str) -> None:
     """`count`: every element of a turn has a table of its own."""
     b, kind = Builder(module), LLVM_TYPES[ty]
+    result = b.cell("i64", "0")
     span = b.here("call i64 @span(ptr %x, i64 %n, ptr %low)")
     with b.when(b.here(f"icmp ne i64 {span}, 0")):
         low = b.here("load i64, ptr %low")
-        room = b.here(f"mul i64 {span}, {4 * TABLES}")
+        cells = b.here(f"add i64 {span}, 1")  # the last one for what is no value any more
+        room = b.here(f"mul i64 {cells}, {4 * TABLES}")
         b.do(
             b.intrinsic(
                 "llvm.memset.p0.i64",
@@ -125,12 +135,11 @@ def _count(module: Module, ty: str) -> None:
                 ("i1", "false"),
             )
         )
-        tables = [_at(b, "i32", "%tables", b.here(f"mul i64 {span}, {k}")) for k in range(TABLES)]
+        tables = [_at(b, "i32", "%tables", b.here(f"mul i64 {cells}, {k}")) for k in range(TABLES)]
 
         def add(i: str, k: int) -> None:
             x = b.here(f"load {kind}, ptr {_at(b, kind, _at(b, kind, '%x', i), str(k))}")
-            place = b.here(f"sub i64 {_wide(b, x, ty)}, {low}")
-            p = _at(b, "i32", tables[k], place)
+            p = _at(b, "i32", tables[k], _cell(b, _wide(b, x, ty), low, span))
             more = b.here(f"add i32 {b.here(f'load i32, ptr {p}')}, 1")
             b.do(f"store i32 {more}, ptr {p}")
 
@@ -140,13 +149,19 @@ def _count(module: Module, ty: str) -> None:
                 add(i, k)
         with b.loop(whole, "%n") as i:
             add(i, 0)
+        every = b.cell("i64")
+        b.do(f"store i64 0, ptr {every}")
         with b.loop("0", span) as i:
             total = "0"
             for table in tables:
                 count = b.here(f"load i32, ptr {_at(b, 'i32', table, i)}")
                 total = b.here(f"add i64 {total}, {b.here(f'zext i32 {count} to i64')}")
             b.do(f"store i64 {total}, ptr {_at(b, 'i64', '%counts', i)}")
-    b.do(f"ret i64 {span}")
+            before = b.here(f"load i64, ptr {every}")
+            b.do(f"store i64 {b.here(f'add i64 {before}, {total}')}, ptr {every}")
+        whole = b.here(f"icmp eq i64 {b.here(f'load i64, ptr {every}')}, %n")
+        b.do(f"store i64 {b.here(f'select i1 {whole}, i64 {span}, i64 0')}, ptr {result}")
+    b.do(f"ret i64 {b.here(f'load i64, ptr {result}')}")
     signature = "i64 @count(ptr %x, i64 %n, ptr %tables, ptr %counts, ptr %low)"
     module.functions.append(b.function(signature, module.attributes()))
 
@@ -182,12 +197,14 @@ def _spread(module: Module, ty: str, vector_bytes: int) -> None:
 def _order(module: Module, ty: str) -> None:
     """`order`: equal elements keep the order they have."""
     b, kind = Builder(module), LLVM_TYPES[ty]
+    last = b.here("sub i64 %n, 1")
     with b.loop("0", "%n") as i:
         x = b.here(f"load {kind}, ptr {_at(b, kind, '%x', i)}")
-        p = _at(b, "i64", "%starts", b.here(f"sub i64 {_wide(b, x, ty)}, %lowest"))
-        place = b.here(f"load i64, ptr {p}")
-        b.do(f"store i64 {b.here(f'add i64 {place}, 1')}, ptr {p}")
+        p = _at(b, "i64", "%starts", _cell(b, _wide(b, x, ty), "%lowest", "%span"))
+        next_ = b.here(f"load i64, ptr {p}")
+        b.do(f"store i64 {b.here(f'add i64 {next_}, 1')}, ptr {p}")
+        place = b.here(b.intrinsic("llvm.umin.i64", "i64", ("i64", next_), ("i64", last)))
         b.do(f"store i64 {i}, ptr {_at(b, 'i64', '%out', place)}")
     b.do("ret void")
-    signature = "void @order(ptr %x, i64 %n, i64 %lowest, ptr %starts, ptr %out)"
+    signature = "void @order(ptr %x, i64 %n, i64 %lowest, i64 %span, ptr %starts, ptr %out)"
     module.functions.append(b.function(signature, module.attributes()))
