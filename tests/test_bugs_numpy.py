@@ -239,3 +239,26 @@ def test_what_goes_where_a_mask_of_all_axes_is_alone_has_one_axis_at_most():
         agrees(alone, call, native=False)
         agrees(beside, call)
     agrees(alone, (np.zeros((2, 3)), np.ones(2, bool), np.ones((1, 2, 3))))
+
+
+def test_numbers_that_an_integer_array_cannot_hold_are_not_written():
+    def doubled(x):
+        t = x * 1
+        for j in range(1, len(t)):
+            t[j] += t[j - 1] * 2.0
+        return t
+
+    def first(x):
+        x[0] = x[0] + x[1] * 2.0
+
+    for kind, large in (("i4", 2**30), ("i8", 2**62), ("u4", 2**31), ("u1", 100), ("i1", -100)):
+        agrees(doubled, (np.ones(5, kind),), (np.full(5, large, kind),))
+        agrees(first, (np.ones(5, kind),), (np.full(5, large, kind),))
+
+
+def test_floats_made_of_integers_that_cannot_hold_them_are_not_what_they_were():
+    def back(x):
+        i, j = x.astype(np.int32), x.astype(np.int64)
+        return i.astype(np.float64) == x, j.astype(np.float64) == x, i, j
+
+    agrees(back, (np.array([1.5, 2.0, 5e9, -3e9, 1e300, -1e30, 7.0, 8.0, 9.0]),))

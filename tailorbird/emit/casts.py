@@ -54,20 +54,24 @@ def cast(b: Builder, register: str, source: str, target: str, width: int) -> str
 
 def _from_float(b: Builder, register: str, source: str, target: str, width: int) -> str:
     """Out-of-range values are undefined in C; these are the instructions NumPy's loops compile
-    to.
+    to. Frozen, or LLVM takes the integer for what it is in range and need not make it one.
     """
+
+    def whole(x: str, to: str) -> str:
+        kind = vector_type(to, width)
+        return b.pure(f"freeze {kind} {b.pure(f'fptosi {vt} {x} to {kind}')}")
+
     vt, wt = vector_type(source, width), vector_type(target, width)
     if is_float(target):
         return b.pure(f"{'fpext' if target == 'f64' else 'fptrunc'} {vt} {register} to {wt}")
     if target == "u64":
         half = b.constant(2.0**63, source, width)
         large = b.pure(f"fcmp oge {vt} {register}, {half}")
-        high = b.pure(f"fptosi {vt} {b.pure(f'fsub {vt} {register}, {half}')} to {wt}")
+        high = whole(b.pure(f"fsub {vt} {register}, {half}"), target)
         high = b.pure(f"xor {wt} {high}, {b.constant(-(2**63), 'i64', width)}")
-        low = b.pure(f"fptosi {vt} {register} to {wt}")
+        low = whole(register, target)
         return b.pure(f"select {vector_type('b1', width)} {large}, {wt} {high}, {wt} {low}")
     through = {"u32": "i64", "i8": "i32", "i16": "i32", "u8": "i32", "u16": "i32"}.get(
         target, target
     )
-    whole = b.pure(f"fptosi {vt} {register} to {vector_type(through, width)}")
-    return cast(b, whole, through, target, width)
+    return cast(b, whole(register, through), through, target, width)
