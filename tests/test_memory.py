@@ -51,6 +51,8 @@ def test_arrays_own_their_data_and_are_aligned():
         assert array.shape == shape and array.flags.owndata and array.flags.c_contiguous
         assert array.base is None and array.ctypes.data % 64 == 0
         assert HANDLER(array) == "tailorbird"
+        if array.nbytes >= memory_ir.LARGE:  # far from where NumPy's lie
+            assert array.ctypes.data % 4096 == memory_ir.START
     assert HANDLER() == "default_allocator"
     assert HANDLER(np.empty(10)) == "default_allocator"
 

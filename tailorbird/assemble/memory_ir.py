@@ -9,9 +9,10 @@ Invariants:
   bytes, mapped bytes or 0, base}. So freeing needs nothing but the pointer, and mapped 0 means
   `malloc`.
 - Blocks of at least LARGE bytes are private anonymous mappings at a multiple of 2 MiB; from HUGE
-  bytes on they ask for huge pages. Their pointers are at the start of a page: NumPy's own large
-  arrays lie 16 bytes into one, and a result a little further on than its operand would make each
-  load wait for a store that only looks like the same address. Others are 64-byte aligned.
+  bytes on they ask for huge pages. Their pointers are three quarters into a page: NumPy's own large
+  arrays lie 16 bytes into one, and a result a little further on than its operand, or than the next
+  row of it, would make each load wait for a store that only looks like the same address. Others are
+  64-byte aligned.
 - Freed blocks go to the list of `memory_list_ir.py`. A request that no kept block fits unmaps all
   of them before it maps its own, so that kept blocks never add to the peak.
 """
@@ -23,6 +24,7 @@ from tailorbird.assemble.memory_list_ir import LIST_IR, SLOTS
 LARGE = 1 << 20
 HUGE = 4 << 20
 KEEP = 512 << 20
+START = 3072  # bytes from the start of a mapping to what is handed out
 HANDLER_NAME = b"tailorbird"
 
 EXPORTS = (
@@ -44,7 +46,8 @@ def ir() -> str:
     """The module's text."""
     name = HANDLER_NAME.decode() + "\\00" * (127 - len(HANDLER_NAME))
     text = LIST_IR + _BLOCKS + _NUMPY
-    constants = {"LARGE": LARGE, "HUGE": HUGE, "KEEP": KEEP, "SLOTS": SLOTS, "NAME": name}
+    sizes = {"LARGE": LARGE, "HUGE": HUGE, "KEEP": KEEP, "START": START}
+    constants = {**sizes, "SLOTS": SLOTS, "NAME": name}
     for word, value in constants.items():
         text = text.replace(f"${word}", str(value))
     return text
@@ -131,7 +134,8 @@ place:
   %q = call ptr @stamp(ptr %p, ptr %raw, i64 0, i64 %size)
   ret ptr %q
 mapped:
-  %padded = add i64 %size, 8191                 ; a page for the header, then whole pages
+  %more1 = add i64 %size, $START                ; the header is in front of it
+  %padded = add i64 %more1, 4095
   %wraps = icmp ult i64 %padded, %size
   %need = and i64 %padded, -4096
   br i1 %wraps, label %fail, label %look
@@ -152,8 +156,8 @@ clean:
 got:
   %base = phi ptr [%base0, %look], [%base1, %clean]
   %length = phi i64 [%have, %look], [%need, %clean]
-  %data = getelementptr i8, ptr %base, i64 4096
-  %usable = sub i64 %length, 4096
+  %data = getelementptr i8, ptr %base, i64 $START
+  %usable = sub i64 %length, $START
   %done = call ptr @stamp(ptr %data, ptr %base, i64 %length, i64 %usable)
   ret ptr %done
 fail:
