@@ -8,15 +8,16 @@
 
 and whatever else `products.py` reads as factors with labelled axes: orders of up to `MOST` factors
 are compared by what they cost for the sizes of the call at hand, and the cheapest is taken where
-that saves a third (`MARGIN`).
+that saves a third (`MARGIN`), or half (`GUARDED`).
 
 In: a captured graph that nobody else holds, which is changed in place. Out: the graph.
 
 Invariants:
 - Where numbers are multiplied in other groups than written, every element of the result has to be
-  finite, else plain Python takes over. An infinity or nan anywhere in between reaches the result,
-  so a finite one says that nothing overflowed and that no nan was lost. The error bound stays the
-  same: as many factors in every product, sums no longer than before.
+  finite, else the order that is written is computed as well: a branch in the graph. An infinity or
+  nan anywhere in between reaches the result, so a finite one says that nothing overflowed and that
+  no nan was lost. The error bound stays the same: as many factors in every product, sums no longer
+  than before.
 - `TAILOR_OFF=algebra` and `tailor(exact=True)` keep the order that is written.
 """
 
@@ -31,6 +32,7 @@ from tailorbird import knobs
 from tailorbird.dataclass import dataclass
 from tailorbird.ir.expr import Dim, Sym, substitute
 from tailorbird.ir.node import Graph, Node, Operand, Region, Value, identity_view, leaves, type_of
+from tailorbird.ir.ops import OPS
 from tailorbird.reasons import Why, why_at
 from tailorbird.rewrite.contractions import contract
 from tailorbird.rewrite.products import Labels, Product, Unlike
@@ -39,6 +41,7 @@ from tailorbird.rewrite.walk import Builder, rebuild, replace_value
 
 MOST = 6  # factors whose orders are compared
 MARGIN = 1.5  # times that what is written must cost more
+GUARDED = 2.0  # the same where it may have to be computed as well
 LARGE = 1 << 14  # cost from which it matters
 STREAMED = 8  # cost of a product of two numbers that is no part of a matrix product
 ROOTS = frozenset({"matmul", "dot", "sum", "read"})
@@ -89,7 +92,8 @@ def _reordered(
     if not 2 <= len(product.factors) <= MOST:
         return False
     tree = _cheapest(product.terms, output, extents)
-    if tree.cost * MARGIN > before:
+    guarded = tree.regroups or product.spread
+    if tree.cost * (GUARDED if guarded else MARGIN) > before:
         return False
     region = Region()
     build = Builder(region, {})
@@ -99,15 +103,56 @@ def _reordered(
         result = build("add", result, 0.0)  # to a sum of zeros, so that -0 is 0 as written
     if not isinstance(result, Value) or result.type != root.result.type:
         return False
-    if tree.regroups or product.spread:
-        finite = build("isfinite", result)
-        region.append(Node("check", [finite], {"rel": "!="}, line=root.line))
     at = graph.body.nodes.index(root)
+    finite = _all_finite(build, result) if guarded else result
     graph.body.nodes[at:at] = region.nodes
-    replace_value(graph, root.result, result)
+    if guarded:
+        _branch(graph, root, result, finite)
+    else:
+        replace_value(graph, root.result, result)
     times = f"{before / max(tree.cost, 1.0):.3g}"
     told.append(why_at(root.line, "reordered", factors=len(product.factors), times=times))
     return True
+
+
+def _all_finite(build: Builder, x: Value) -> Operand:
+    finite = build("isfinite", x)
+    return build.reduce("all", finite, tuple(range(x.type.rank))) if x.type.rank else finite
+
+
+def _branch(graph: Graph, root: Node, result: Value, condition: Operand) -> None:
+    """Puts the result in the place of a node where the condition holds; else the node runs, and
+    what is computed for it alone.
+    """
+    at = graph.body.nodes.index(root)
+    kept, written = Region(graph.body), _taken_out(graph, root)
+    kept.yields = (result,)
+    kinds = [root.result.type]
+    branch = Node("branch", [condition], {}, kinds, [kept, written], root.line)
+    graph.body.nodes.insert(at + 1 - len(written.nodes), branch)
+    replace_value(graph, root.result, branch.result)
+    written.yields = (root.result,)
+
+
+def _taken_out(graph: Graph, root: Node) -> Region:
+    """A region of its own for a node and what is computed for it alone."""
+    taken = {root}
+    readers: dict[Value, list[Node]] = {}
+    ends = {x for x in (*leaves(graph.results), *graph.finals.values()) if isinstance(x, Value)}
+    for node in graph.body.walk():
+        for x in node.inputs:
+            if isinstance(x, Value):
+                readers.setdefault(x, []).append(node)
+        ends.update(x for r in node.regions for x in r.yields if isinstance(x, Value))
+    for node in graph.body.nodes[::-1]:
+        read = [reader for value in node.outputs for reader in readers.get(value, ())]
+        pure = OPS[node.op].kind not in ("effect", "region") and ends.isdisjoint(node.outputs)
+        if pure and read and taken.issuperset(read):
+            taken.add(node)
+    region = Region(graph.body)
+    region.nodes = [node for node in graph.body.nodes if node in taken]
+    graph.body.nodes = [node for node in graph.body.nodes if node not in taken]
+    return region
 
 
 def _written(nodes: Sequence[Node], sizes: Mapping[Sym, int]) -> float:
