@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import contextlib
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 import tailorbird as tb
 from tailorbird import knobs
-from tailorbird.dispatch.race import NATIVE, PAUSED, PLAIN, RUNS, SPARED, Heat
+from tailorbird.dispatch import race
+from tailorbird.dispatch.race import NATIVE, PLAIN, Heat
 from tailorbird.ir.promote import LEGACY
 from tests.bugs_kit import agrees
 
@@ -197,22 +200,21 @@ def test_one_long_pause_against_short_plain_runs_does_not_settle_a_race():
     assert heat.winner == NATIVE
 
 
-def test_runs_that_were_interrupted_do_not_count_in_a_race():
-    heat = Heat()
-    for disturbed, seconds in [(False, 9e-3), *[(True, 9e-3)] * 3, *[(False, 1e-3)] * 3]:
-        heat.note(NATIVE, seconds, disturbed)
-    while not heat.winner:
-        assert heat.next_runner() == PLAIN
-        heat.note(PLAIN, 4e-3)
-    assert heat.native == [1e-3] * 3
-    assert heat.winner == NATIVE
-    heat.reopen()
-    for k in range(SPARED + RUNS):
-        assert len(heat.native) == max(k - SPARED, 0)
-        heat.note(NATIVE, 1e-3, disturbed=True)
-    heat.reopen()
-    heat.note(NATIVE, 2 * PAUSED, disturbed=True)
-    assert heat.native, "a pause is a small part of so long a run"
+def test_a_race_does_not_count_the_time_of_others_on_the_core(monkeypatch):
+    def seen(wall, waited, computed):
+        clock = SimpleNamespace(
+            perf_counter=iter([5.0, 5.0 + wall]).__next__,
+            thread_time=iter([1.0, 1.0 + computed]).__next__,
+        )
+        monkeypatch.setattr(race, "time", clock)
+        monkeypatch.setattr(race, "waited", iter([2.0, 2.0 + waited]).__next__)
+        return race.Watch().seconds()
+
+    assert seen(wall=6e-3, waited=4e-3, computed=2e-3) == pytest.approx(2e-3)
+    assert seen(wall=6e-3, waited=0.0, computed=1e-3) == pytest.approx(6e-3), "it slept"
+    assert seen(wall=6e-3, waited=9e-3, computed=5e-3) == pytest.approx(5e-3), "before it began"
+    monkeypatch.undo()
+    assert 0 <= race.waited() <= race.waited()
 
 
 def test_results_of_library_functions_have_sizes_that_are_known():

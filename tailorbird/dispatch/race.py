@@ -10,14 +10,15 @@ Invariants:
   mapped; after a few where calls of either are short. Otherwise the better of a few runs wins, and
   the plain function wins only if it is faster by more than noise. Short calls come in a row, for
   taking turns keeps both cold.
-- Runs in which the system let another program have the core do not count, up to a limit.
+- What a run waited for other programs to leave its core is taken off, as far as the system tells.
 - A verdict is looked at again, so that a disturbed measurement does not last; the calls in between
   are so many that looking costs less than a hundredth of the time, and twice as many each time.
 """
 
 from __future__ import annotations
 
-from resource import RUSAGE_THREAD, getrusage
+import os
+import time
 
 from tailorbird.dataclass import dataclass, field
 
@@ -29,15 +30,37 @@ NOISE = 0.97  # plain must be this much faster to win
 LONG = 0.02  # seconds of a first run from which it counts
 SHORT = 1e-2  # seconds of a run up to which one is not enough: a pause of the thread is as long
 PAUSED = 0.1  # seconds of a run up to which most of it may have been pauses
-SPARED = 8  # disturbed runs that do not count
-VISIT = 15e-6  # seconds that one call through the dispatcher costs
+VISIT = 30e-6  # seconds that one call through the dispatcher costs
 SHARE = 0.01  # of the time, at most, goes into looking again
 FOREVER = 1 << 40
 
 
-def pauses() -> int:
-    """How often this thread had to leave its core to another one so far."""
-    return getrusage(RUSAGE_THREAD).ru_nivcsw
+def waited() -> float:
+    """Seconds that this thread could have run so far and did not, for its core was another's."""
+    try:
+        file = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+    except OSError:
+        return 0.0
+    try:
+        return int(os.read(file, 64).split()[1]) * 1e-9
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    finally:
+        os.close(file)
+
+
+class Watch:
+    """Seconds from here on, without those of other programs on this core."""
+
+    def __init__(self) -> None:
+        self.waited, self.spent = waited(), time.thread_time()
+        self.start = time.perf_counter()
+
+    def seconds(self) -> float:
+        """What this thread computed is the least that can be left."""
+        found = time.perf_counter() - self.start
+        spent = time.thread_time() - self.spent
+        return min(found, max(found - (waited() - self.waited), spent))
 
 
 @dataclass
@@ -49,7 +72,6 @@ class Heat:
     warmed: set[str] = field(default_factory=set)
     winner: str = ""
     looks: int = 0
-    spared: int = 0
 
     def next_runner(self) -> str:
         """Who answers the next call."""
@@ -63,12 +85,9 @@ class Heat:
         shortest = min([*self.native, *self.plain], default=SHORT)
         return RUNS if shortest < SHORT and times and min(times) < PAUSED else 1
 
-    def note(self, runner: str, seconds: float, disturbed: bool = False) -> bool:
+    def note(self, runner: str, seconds: float) -> bool:
         """Takes a time; whether it settled the race."""
         if self.winner:
-            return False
-        if disturbed and seconds < PAUSED and self.spared < SPARED:
-            self.spared += 1
             return False
         if runner not in self.warmed:
             self.warmed.add(runner)
@@ -84,7 +103,6 @@ class Heat:
         self.plain.clear()
         self.winner = ""
         self.looks += 1
-        self.spared = 0
 
     def pause(self) -> int:
         """The calls after which a settled race is looked at again."""

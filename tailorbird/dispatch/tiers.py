@@ -29,7 +29,7 @@ from tailorbird import events, knobs
 from tailorbird.assemble import memory, pool
 from tailorbird.dispatch import object as callables
 from tailorbird.dispatch.built import PASSING, Built, Record, Seen, make_built
-from tailorbird.dispatch.race import NATIVE, PLAIN, Heat, pauses
+from tailorbird.dispatch.race import NATIVE, PLAIN, Heat, Watch
 from tailorbird.dispatch.signature import bucket, elements, key_of
 from tailorbird.dispatch.trampoline import make_binder
 from tailorbird.dispatch.variant import LOST, MISS, NEVER, Variant, native_callable
@@ -191,8 +191,7 @@ class Tiers:
         runner = heat.next_runner()
         if runner == PLAIN:
             memory.release()  # what native code recycles must not add to what plain code needs
-        before = pauses()
-        start = time.perf_counter()
+        watch = Watch()
         if runner == NATIVE:
             result = built.forced(*call.values)
             if result is MISS:
@@ -200,18 +199,17 @@ class Tiers:
                 found = built.finder(*call.values)
                 if found is None or built.variant.misfit(found):
                     return MISS
-                return self.left_half_way(built.variant, size, heat, call, start)
+                return self.left_half_way(built.variant, size, heat, call, watch)
             self.in_a_row = 0
         else:
             result = self.function(*call.args, **call.kwargs)
-        seconds = time.perf_counter() - start
-        disturbed = pauses() != before
-        if heat.note(runner, seconds + (call.binding if runner == NATIVE else 0.0), disturbed):
+        seconds = watch.seconds()
+        if heat.note(runner, seconds + (call.binding if runner == NATIVE else 0.0)):
             self.settle(built.variant, size, heat)
         return result
 
     def left_half_way(
-        self, variant: Variant, size: int, heat: Heat, call: Call, start: float
+        self, variant: Variant, size: int, heat: Heat, call: Call, watch: Watch
     ) -> Any:
         """Native code found out while it ran that plain Python has to: that time counts as its own,
         so that where it happens often the plain function wins.
@@ -222,7 +220,7 @@ class Tiers:
         try:
             return self.function(*call.args, **call.kwargs)
         finally:
-            if heat.note(NATIVE, time.perf_counter() - start + call.binding):
+            if heat.note(NATIVE, watch.seconds() + call.binding):
                 self.settle(variant, size, heat)
 
     def settle(self, variant: Variant, size: int, heat: Heat) -> None:
