@@ -182,3 +182,9 @@ def test_arrays_go_to_python_and_back_as_they_are():
     twice = native(lambda x: (np.sort(x), np.sort(x)))
     a, b = twice(x)
     assert a is not b and not np.shares_memory(a, b)
+
+
+def test_a_short_hunt_over_data():
+    from tests.hunt_data import hunt
+
+    assert hunt(300, 7) == 0
