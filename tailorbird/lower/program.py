@@ -11,7 +11,10 @@ Invariants:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
 from tailorbird.fuse.flow import Index, Position, along, flat, view_index
 from tailorbird.fuse.groups import Group, Nested, Plan, Single, Step
@@ -248,15 +251,17 @@ class Lowerer:
         """Members that must reach memory: what other steps read; of a group with rows all maps, and
         of one that folds everything all folds.
         """
-        inside = set(group.members)
-        outside = set(leaves(self.graph.results)) | set(self.graph.finals.values())
+        outside = {m for m in group.members if self.readers[m] > (m in group.reads)}
+        maps = {m for m in group.members if m.node is None or m.node.op not in _FOLDS}
+        return outside | (maps if group.rows else set(group.members) - maps)
+
+    @cached_property
+    def readers(self) -> Counter[Any]:
+        """How many steps read a value; the end of the function is one."""
+        found = Counter({*leaves(self.graph.results), *self.graph.finals.values()})
         for step in self.plan.walk():
-            if isinstance(step, Group):
-                outside |= step.reads if step is not group else set()
-            else:
-                outside |= _reachable(step.node, self.plan.stored)
-        maps = {m for m in inside if m.node is None or m.node.op not in _FOLDS}
-        return (inside & outside) | (maps if group.rows else inside - maps)
+            found.update(_read_by(step, self.plan.stored))
+        return found
 
     def single(self, step: Single | Nested) -> None:
         node = step.node
@@ -478,11 +483,13 @@ def is_dense(buffer: Buffer) -> bool:
     return buffer.strides in (c_strides(buffer.shape), f_strides(buffer.shape))
 
 
-def _reachable(node: Node, stored: set[Value]) -> set[Value]:
+def _read_by(step: Step, stored: set[Value]) -> set[Value]:
     """Stored values a step reads, through the maps it inlines; what its regions end with."""
+    if isinstance(step, Group):
+        return step.reads
     found: set[Value] = set()
-    ends = (x for region in node.regions for x in region.yields)
-    stack = [x for x in (*node.inputs, *ends) if isinstance(x, Value)]
+    ends = (x for region in step.node.regions for x in region.yields)
+    stack = [x for x in (*step.node.inputs, *ends) if isinstance(x, Value)]
     while stack:
         x = stack.pop()
         if x in found:
