@@ -9,6 +9,9 @@ import math
 
 import numpy as np
 
+from tailorbird.capture import capture
+from tailorbird.ir import interp
+from tailorbird.ir.show import show
 from tests.bugs_kit import agrees
 
 
@@ -262,3 +265,19 @@ def test_floats_made_of_integers_that_cannot_hold_them_are_not_what_they_were():
         return i.astype(np.float64) == x, j.astype(np.float64) == x, i, j
 
     agrees(back, (np.array([1.5, 2.0, 5e9, -3e9, 1e300, -1e30, 7.0, 8.0, 9.0]),))
+
+
+def test_a_size_of_one_that_a_routine_keeps_is_not_an_eighth_of_another():
+    def ranks(x):
+        y = x.max(axis=1, keepdims=True)
+        t = y * 0
+        for j in range(len(t)):
+            t[j] = np.lexsort((y[j:],))[0]
+        return t
+
+    calls = (np.arange(24).reshape(12, 2),), (np.arange(60)[::-1].reshape(30, 2),)
+    agrees(ranks, *calls)
+    found = capture(ranks, {"x": calls[0][0]})
+    assert "floordiv" not in show(found.graph)
+    for (x,) in calls:
+        assert np.array_equal(interp.run(found.graph, [x]), ranks(x))

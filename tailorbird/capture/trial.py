@@ -164,8 +164,12 @@ def _candidates(t: Tracer, operands: Sequence[Operand]) -> Iterator[Dim]:
 def _size(
     candidates: Sequence[Dim], sizes: Sequence[int], values: Sequence[dict[Sym, int]]
 ) -> Dim | None:
-    """The size that a result has in all trials, as an expression."""
+    """The size that a result has in all trials: a number, or as an expression. (An expression that
+    is one number in all of them, as an eighth of what is small, says nothing.)
+    """
+    if len(set(sizes)) == 1:
+        return sizes[0]
     for d in candidates:
         if all(evaluate(d, known) == size for known, size in zip(values, sizes)):
             return d
-    return sizes[0] if len(set(sizes)) == 1 else None
+    return None
