@@ -218,6 +218,7 @@ class Noise:
         }
         self.names |= {"M": self.move, "Q": self.product, "CLIP": self.clipped, "Z": self.extreme}
         self.names |= {"LOGS": self.added_logs, "C": self.product_moved, "F": self.special}
+        self.names["TRAPEZOID"] = self.trapezoid
 
     def narrowed(self, x: Any) -> Any:
         """A sum, moved, and narrowed if what it was made from was widened."""
@@ -319,6 +320,13 @@ class Noise:
         if not self.wide or f"{wider}->{wider}" not in function.types:
             return found
         return function(np.asarray(x).astype(wider)).astype(found.dtype)[()]
+
+    def trapezoid(self, y: Any, dx: Any = 1.0, axis: int = -1) -> Any:
+        """np.trapezoid: of integers, too, it is floats that are summed, in each run in an order of
+        its own (which may cancel to an exact zero, as no other noise does).
+        """
+        y = np.moveaxis(np.asarray(y), axis, -1)
+        return self.rng.permuted(dx * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1).sum(-1)
 
     def extreme(self, result: Any, x: Any) -> Any:
         """The least or the largest of x; where that holds zeros of both signs, either may be it,

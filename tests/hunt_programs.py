@@ -276,6 +276,7 @@ class Builder:
             noisy = noisy.replace("np.clip", "CLIP")
         noisy = re.sub(r"(np\.logaddexp2?)\(", r"LOGS(\1, ", noisy)
         noisy = re.sub(r"(special\.\w+)\(", r"F(\1, ", noisy)
+        noisy = noisy.replace("np.trapezoid(", "TRAPEZOID(")
         noisy = complex_noise(noisy) if products else noisy
         if FACTORS.search(row.text) and not row.effect:
             noisy = f"Q({noisy}, {chosen['{a}']})"

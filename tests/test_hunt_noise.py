@@ -75,6 +75,14 @@ def test_noise_around_zero_is_no_excuse_for_another_number():
     assert not found("{a}.sum()", "sum", x, 0.0)
 
 
+def test_sums_of_floats_that_integers_become_are_rounded_as_such():
+    x = np.array([2**62, 3, -(2**62), 5, 7])
+    wanted = float(np.trapezoid(x, dx=0.1))
+    assert not found("np.trapezoid({a}, dx=0.1)", "sum", x, wanted + 64)
+    assert found("np.trapezoid({a}, dx=0.1)", "sum", x, wanted + 1e6)
+    assert found("np.trapezoid({a}, dx=0.1)", "sum", x[1::2].copy(), 0.4 + 1e-12)
+
+
 def test_the_sign_of_a_zero_counts_where_noise_does_not_change_it():
     x = np.array([0.0, -0.0, 1.0])
     right = np.expm1(x)
