@@ -107,6 +107,37 @@ def _speedups(axis: Any, cases: list[dict[str, Any]]) -> None:
     axis.grid(alpha=0.3)
 
 
+def draw_data(results: dict[str, Any], path: Path) -> None:
+    """Times faster than NumPy, of us and of the best peer, with the property and without it."""
+    import matplotlib.pyplot as plt
+
+    cases = [case for case in results["cases"] if {"numpy", "tailorbird"} <= set(case["times"])]
+    panels = [[case for case in cases if case["has"] is has] for has in (True, False)]
+    height = 1.5 + 0.3 * max(map(len, panels))
+    figure, axes = plt.subplots(1, 2, figsize=(13, height), sharex=True, layout="constrained")
+    for axis, shown, title in zip(axes, panels, ("data that has the property", "data without it")):
+        ours, best = zip(*(_over_numpy(case) for case in shown))
+        places = range(len(shown))
+        axis.barh(places, ours, 0.55, color=COLOURS["tailorbird"], label="tailorbird", log=True)
+        axis.plot(best, places, "|", color="black", ms=11, mew=2, label="best peer")
+        for place, times in zip(places, ours):
+            axis.annotate(f" {times:.3g}", (times, place), va="center", fontsize=8)
+        axis.set_yticks(places, [case["function"] for case in shown], fontsize=8)
+        axis.invert_yaxis()
+        axis.axvline(1, color=COLOURS["numpy"], lw=1)
+        axis.set_xlabel("times faster than NumPy")
+        axis.set_title(title)
+    axes[0].legend(fontsize=8)
+    finish(figure, results, path)
+
+
+def _over_numpy(case: dict[str, Any]) -> tuple[float, float]:
+    times = {label: row["median"] for label, row in case["times"].items() if row["agrees"]}
+    peers = [time for label, time in times.items() if label not in ("numpy", "tailorbird")]
+    plain = case["times"]["numpy"]["median"]
+    return plain / case["times"]["tailorbird"]["median"], plain / min(peers, default=float("inf"))
+
+
 def draw_cold(results: dict[str, Any], path: Path) -> None:
     """CPU milliseconds until a ten-operation function is compiled, per peer."""
     times = {name: row["cpu_ms"] for name, row in results["probes"]["compile"].items()}
@@ -171,6 +202,7 @@ DRAWERS: dict[str, Callable[[dict[str, Any], Path], None]] = {
     "chain": draw_race,
     "reductions": draw_race,
     "products": draw_products,
+    "data": draw_data,
     "cold": draw_cold,
     "memory": draw_memory,
     "npbench": draw_programs,
