@@ -281,3 +281,29 @@ def test_a_size_of_one_that_a_routine_keeps_is_not_an_eighth_of_another():
     assert "floordiv" not in show(found.graph)
     for (x,) in calls:
         assert np.array_equal(interp.run(found.graph, [x]), ranks(x))
+
+
+def test_a_python_bool_beside_what_may_be_a_python_number_is_none_of_numpys():
+    def numbers(a, n):
+        s, u = 0.5, n < 9
+        if a[0] > 0:
+            s = a[1]
+        return s * u, u - s, a * 1
+
+    def bools(a, n):
+        s, u = False, n < 9
+        if a[0] > 0:
+            s = a[1] > 3
+        return s * u, a * 1
+
+    def both(a, n):
+        s, u = False, n < 9
+        if a[0] > 0:
+            s = a[1] > 3
+        return s & u, a * 1
+
+    calls = [(np.array([x, y, 3.0]), 8) for x in (-1.0, 1.0) for y in (2.0, 4.0)]
+    agrees(numbers, *calls)
+    agrees(numbers, *calls[::-1])
+    for function in (bools, both):
+        agrees(function, *calls, native=False)

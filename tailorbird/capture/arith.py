@@ -25,7 +25,7 @@ from tailorbird.capture.elementwise import (
     ordered_scalars,
     root_at_half,
 )
-from tailorbird.capture.loose import follow
+from tailorbird.capture.loose import beside, follow
 from tailorbird.capture.tracer import Tracer
 from tailorbird.capture.values import SYMBOLIC, Arr, Scal, is_static, kind_name
 from tailorbird.capture.views import makes_contiguous
@@ -176,7 +176,7 @@ def _on_data(t: Tracer, name: str, a: Any, b: Any) -> Any:
         b = Scal(t.emit("cast", [b.value], {"dtype": DOUBLE.dtype}, WEAK_FLOAT))
     elif type(b) is np.float64 and _is_python_complex(a):
         b = float(b)
-    operands = [t.operand(a), t.operand(b)]
+    operands = [beside(t, a, b), beside(t, b, a)]
     if _python_only(a, b) and all(type_of(x).weak or isinstance(x, np.bool_) for x in operands):
         if _is_truth(a) or _is_truth(b):
             return _on_truths(t, name, a, b)

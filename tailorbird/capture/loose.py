@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tailorbird.capture.values import Scal
 from tailorbird.dataclass import replace
 from tailorbird.ir.expr import Expr
 from tailorbird.ir.node import Operand, Value, type_of
@@ -35,6 +36,17 @@ def possible(t: Tracer, x: Operand) -> tuple[Type, ...]:
     """The types that an operand may have."""
     own = type_of(x)
     return (own, *t.loose.get(x, ())) if isinstance(x, Value) else (own,)
+
+
+def beside(t: Tracer, x: Any, other: Any) -> Operand:
+    """An operand. A Python bool is a number beside what may be a Python number on some path, and no
+    NumPy bool beside what may be a Python bool.
+    """
+    if not isinstance(x, bool) or not isinstance(other, Scal):
+        return t.operand(x)
+    if not any(kind.weak for kind in t.loose.get(other.value, ())):
+        return t.operand(x)
+    return x if other.dtype.kind == "b" else int(x)
 
 
 def joined_type(a: Type, b: Type) -> Type | None:
