@@ -7,6 +7,7 @@ import pytest
 
 import tailorbird as tb
 from tailorbird import knobs
+from tailorbird.ir.promote import LEGACY
 from tailorbird.lower.kernel import Nest
 from tailorbird.lower.steps import inner_steps
 
@@ -89,7 +90,8 @@ def test_folds_of_what_is_picked(function, kind):
                 x, m = arguments(n, kind, fill)
                 for a, b in ((x[:n], m[:n]), (x[::2], m[::2]), (x[n:][::-1], m[:n])):
                     agree(as_tuple(tailored(a, b)), as_tuple(function(a, b)), kind)
-    assert tailored.variants
+    by_value = LEGACY and kind == "f4"  # older NumPy promotes scalars by their values
+    assert tailored.variants or by_value
 
 
 def test_a_sum_adds_under_its_mask_where_the_machine_can():

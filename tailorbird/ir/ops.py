@@ -84,7 +84,7 @@ def _imag(x: Any) -> Any:
 
 def _complex(real: Any, imag: Any) -> Any:
     real, imag = np.broadcast_arrays(real, imag)
-    found = np.empty(real.shape, np.result_type(real, imag, np.complex64))
+    found = np.empty(real.shape, np.result_type(real.dtype, imag.dtype, np.complex64))
     found.real, found.imag = real, imag
     return found[()]
 
