@@ -92,10 +92,13 @@ inverse:
   %scaled = fmul $T %little, %ratio
   %sum = fadd $T %big, %scaled
   %scale = fdiv $T 1.0, %sum
-  %other = fmul $T %ratio, %scale
-  %ir = select i1 %straight, $T %scale, $T %other
-  %most = select i1 %straight, $T %other, $T %scale
-  %ii = fneg $T %most
+  %minus_ratio = fsub $T 0.0, %ratio
+  %plus_ratio = fadd $T %ratio, 0.0
+  %minus_scale = fneg $T %scale
+  %across = fmul $T %plus_ratio, %scale
+  %along = fmul $T %minus_ratio, %scale
+  %ir = select i1 %straight, $T %scale, $T %across
+  %ii = select i1 %straight, $T %along, $T %minus_scale
   %d0 = insertvalue {$T, $T} poison, $T %ir, 0
   %d1 = insertvalue {$T, $T} %d0, $T %ii, 1
   %over = insertvalue {$T, $T} {$T 0x7FF0000000000000, $T 0.0}, $T 0x7FF8000000000000, 1
