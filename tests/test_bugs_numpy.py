@@ -307,3 +307,38 @@ def test_a_python_bool_beside_what_may_be_a_python_number_is_none_of_numpys():
     agrees(numbers, *calls[::-1])
     for function in (bools, both):
         agrees(function, *calls, native=False)
+
+
+def test_complex_columns_by_rows_are_added_to_zeros():
+    def outer(x, y):
+        return x @ y, x @ x.swapaxes(-1, -2)
+
+    def numbers(*shape):
+        parts = np.array([0.0, -0.0, 1.0, -1.0])
+        return np.random.default_rng(shape).choice(parts, (*shape, 2)).view("c16")[..., 0]
+
+    for kind in (np.complex64, np.complex128):
+        for many in ((), (2,)):
+            for m, n in ((3, 4), (5, 5), (1, 4), (3, 1)):
+                agrees(
+                    outer, (numbers(*many, m, 1).astype(kind), numbers(*many, 1, n).astype(kind))
+                )
+
+
+def test_negative_powers_of_complex_numbers_have_the_zeros_of_a_quotient():
+    parts = (0.0, -0.0, 1.0, -2.5, np.inf, np.nan, 1e-30)
+    z = np.array([complex(a, b) for a in parts for b in parts])
+    for kind in (np.complex64, np.complex128):
+        calls = [(z.astype(kind), np.full(z.shape, k, kind)) for k in (-1, -2, -3, -50, 2, 5)]
+        agrees(lambda x, y: np.power(x, y), *calls)
+
+
+def test_a_complex_matrix_times_its_own_transpose_is_exactly_symmetric():
+    def squares(x):
+        return x @ x.T, x.T @ x, np.dot(x, x.T)
+
+    parts = np.array([0.0, -0.0, 1.0, -1.0, 0.3])
+    for kind in (np.complex64, np.complex128):
+        for shape in ((4, 4), (3, 5), (5, 3), (40, 30)):
+            x = np.random.default_rng(shape).choice(parts, (*shape, 2)).view("c16")[..., 0]
+            agrees(squares, (x.astype(kind),))

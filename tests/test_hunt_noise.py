@@ -11,8 +11,10 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 from scipy import special
 
+from tailorbird.ir.promote import LEGACY
 from tests import hunt
 from tests.hunt_compare import Noise, Outcome, difference, run
 from tests.hunt_programs import Builder, load
@@ -75,6 +77,7 @@ def test_noise_around_zero_is_no_excuse_for_another_number():
     assert not found("{a}.sum()", "sum", x, 0.0)
 
 
+@pytest.mark.skipif(LEGACY, reason="NumPy 1.26 has no np.trapezoid")
 def test_sums_of_floats_that_integers_become_are_rounded_as_such():
     x = np.array([2**62, 3, -(2**62), 5, 7])
     wanted = float(np.trapezoid(x, dx=0.1))

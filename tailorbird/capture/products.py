@@ -39,10 +39,21 @@ def matmul(t: Tracer, a: Any, b: Any, out: Any = None) -> Any:
         t.raises("ValueError: matmul: operands need at least one axis")
     right = _agree(t, x, y)
     t.broadcast([x.shape[:-2], y.shape[:-2]])
-    result = t.result(t.inferred("matmul", [t.read(x), right], {}))
+    if _is_column_by_row(t, x, y):
+        result = elementwise(t, "add", [elementwise(t, "multiply", [x, y]), 0.0])
+    else:
+        result = t.result(t.inferred("matmul", [t.read(x), right], {}))
     if isinstance(result, Arr):
         result.buffer.contiguous = result.ndim <= 2
     return result if out is None else store_out(t, result, out)
+
+
+def _is_column_by_row(t: Tracer, x: Arr, y: Arr) -> bool:
+    """Whether NumPy multiplies complex matrices itself, into zeros, as BLAS does not."""
+    if np.result_type(x.dtype, y.dtype).kind != "c" or min(x.ndim, y.ndim) < 2:
+        return False
+    outer = (x.shape[-2:-1], y.shape[-1:])
+    return _is_one(t, x.shape[-1:]) and not any(_is_one(t, size) for size in outer)
 
 
 def _agree(t: Tracer, x: Arr, y: Arr) -> Value:

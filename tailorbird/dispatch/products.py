@@ -60,7 +60,7 @@ def choose(machine: Target) -> Choice:
 
 
 def is_gram(step: Gemm) -> bool:
-    """A real matrix times its own transpose: half the work, and exactly symmetric, as in NumPy."""
+    """A matrix times its own transpose: half the work, and exactly symmetric, as in NumPy."""
     a, b = step.a, step.b
     same = (a.buffer.name, a.offset, a.leading, a.batch) == (
         b.buffer.name,
@@ -68,7 +68,7 @@ def is_gram(step: Gemm) -> bool:
         b.leading,
         b.batch,
     )
-    return same and a.transposed != b.transposed and step.m == step.n and a.buffer.ty not in PART
+    return same and a.transposed != b.transposed and step.m == step.n
 
 
 @dataclass
@@ -238,7 +238,7 @@ class Multiplier(Runner):
             [*self.integers(out.columns, a.columns), one],
             [*self.matrix(a), zero, *self.matrix(out)],
         )
-        scalar = LLVM_TYPES[self.ty]
+        scalar = f"i{8 * SIZES[self.ty]}"
         name = f"tb_mirror_{scalar}"
         self.module.definitions.setdefault(name, MIRROR.replace("$T", scalar))
         arguments = f"ptr {out.pointer}, i64 {out.columns}, i64 {out.leading}"

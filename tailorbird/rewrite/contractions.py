@@ -140,8 +140,9 @@ def _einsum(build: Builder, node: Node, inputs: Inputs) -> Operand:
     terms = [tuple(term) for term in before.split(",")]
     dtype = node.result.type.dtype
     found = contract(build, inputs, terms, tuple(after), dtype)
-    alone = len(terms) > 1 and set(before) <= {*after, ","} and dtype.kind in "fc"
-    return build("add", found, 0.0) if alone else found  # products are added to zeros
+    alone = set(before) <= {*after, ","} and dtype.kind == "f"
+    zeros = len(terms) > 1 and (alone or dtype.kind == "c")  # which BLAS does not begin with
+    return build("add", found, 0.0) if zeros else found
 
 
 def _dot(build: Builder, node: Node, inputs: Inputs) -> Operand:
