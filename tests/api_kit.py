@@ -20,6 +20,7 @@ import numpy as np
 import tailorbird as tb
 from tailorbird import events, knobs
 from tailorbird.dispatch.worker import WORKER
+from tailorbird.ir.promote import LEGACY
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -33,6 +34,13 @@ def native(function, **options):
 def hits(tailored):
     """How many calls native code answered."""
     return sum(variant.hits for variant in tailored.variants)
+
+
+def promotes_by_value(kind):
+    """Whether this NumPy gives a number of a kind and a Python number a type by their values: then
+    some programs stay plain.
+    """
+    return LEGACY and np.dtype(kind).itemsize < 8
 
 
 def is_same(a, b):

@@ -7,8 +7,8 @@ import pytest
 
 import tailorbird as tb
 from tailorbird import knobs
-from tailorbird.ir.promote import LEGACY
 from tailorbird.lower.steps import inner_steps
+from tests.api_kit import promotes_by_value
 
 SHAPES = ((0, 0), (1, 9), (9, 1), (8, 3), (20, 33), (33, 20), (70, 5))
 
@@ -76,7 +76,7 @@ def test_pairs(function, kind):
             agree(f, function, x, y)
             agree(f, function, np.asfortranarray(x), y[::-1])
             agree(f, function, x[:, ::-1], np.asfortranarray(y))
-    assert f.variants or (LEGACY and kind == "f4"), "older NumPy promotes scalars by their values"
+    assert f.variants or promotes_by_value(kind)
 
 
 def test_copies_are_made_where_they_are_read_again():

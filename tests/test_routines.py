@@ -63,7 +63,7 @@ EACH = {
     "partition": lambda x, a: np.partition(x, 3),
     "sort of columns": lambda x, a: np.sort(a, axis=0)[1],
     "unique": lambda x, a: np.unique(np.round(x)).sum() + x,
-    "unique counts": lambda x, a: np.unique(np.round(x), return_counts=True)[1].max() + x,
+    "unique counts": lambda x, a: np.unique(np.round(x), return_counts=True)[1].max() / 2 + x,
     "union1d": lambda x, a: np.union1d(np.round(x), a[0])[1:].sum() + x,
     "median": lambda x, a: np.median(a, axis=0) + np.median(x),
     "percentile": lambda x, a: np.percentile(a, [20, 70], axis=1)[1],
