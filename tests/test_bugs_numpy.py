@@ -342,3 +342,34 @@ def test_a_complex_matrix_times_its_own_transpose_is_exactly_symmetric():
         for shape in ((4, 4), (3, 5), (5, 3), (40, 30)):
             x = np.random.default_rng(shape).choice(parts, (*shape, 2)).view("c16")[..., 0]
             agrees(squares, (x.astype(kind),))
+
+
+def test_sums_are_taken_in_the_dtype_of_a_wider_out():
+    def sums(x, y, z):
+        np.sum(x, axis=0, out=y)
+        np.cumsum(x, axis=0, out=z)
+        return np.prod(x, axis=0, out=np.empty_like(y)), np.nansum(x, axis=0, out=np.empty_like(y))
+
+    x = (np.arange(12.0).reshape(3, 4) / 10).astype(np.float32)
+    for kind in (np.float64, np.float32, np.complex128):
+        agrees(sums, (x, np.zeros(4, kind), np.zeros((3, 4), kind)))
+    agrees(sums, (np.full((3, 4), 2**62), np.zeros(4), np.zeros((3, 4))))
+
+
+def test_what_out_is_for_means_and_ranges_is_part_of_the_computation():
+    def means(x, y):
+        np.mean(x, axis=0, out=y)
+        return y, np.var(x, axis=0, out=np.empty_like(y)), np.ptp(x, axis=0, out=np.empty_like(y))
+
+    x = (np.arange(12.0).reshape(3, 4) / 10).astype(np.float32)
+    agrees(means, (x, np.zeros(4)), native=False)
+    agrees(lambda x, y: np.mean(x * 1, axis=0, out=y), (x[:2], np.zeros(4, np.float32)))
+
+
+def test_an_out_of_another_dtype_is_refused_where_numpy_refuses_it():
+    x = np.ones((3, 3))
+    agrees(lambda x, y: np.dot(x, x, out=y), (x, x.astype("f4")), native=False)
+    agrees(lambda x, y: np.dot(x, x, out=y), (x, np.zeros((3, 3))))
+    agrees(lambda x, y: np.argmax(x, axis=0, out=y), (x, x[0] * 1), native=False)
+    agrees(lambda x, y: np.argmax(x, axis=0, out=y), (x, np.zeros(3, np.int64)))
+    agrees(lambda x, y: np.take(x, [0, 1], out=y), (x.astype("f4"), np.ones(2)), native=False)

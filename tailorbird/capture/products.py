@@ -29,7 +29,7 @@ from tailorbird.capture.views import (
     reshape,
 )
 from tailorbird.ir.expr import Dim, product
-from tailorbird.ir.node import Value
+from tailorbird.ir.node import Value, type_of
 
 
 def matmul(t: Tracer, a: Any, b: Any, out: Any = None) -> Any:
@@ -80,6 +80,8 @@ def _dot(t: Tracer, a: Any, b: Any, out: Any = None) -> Any:
             result = single if not shape else reshape(t, as_arr(t, single), shape)
     if isinstance(result, Arr):
         result.buffer.contiguous = True
+    if isinstance(out, Arr) and out.dtype != type_of(t.operand(result)).dtype:
+        t.raises("ValueError: output array is not acceptable")
     return result if out is None else store_out(t, result, out)
 
 

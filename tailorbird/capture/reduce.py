@@ -57,6 +57,21 @@ def finish(t: Tracer, result: Any, out: Any) -> Any:
     return store_out(t, result, out)
 
 
+def _summed_as(t: Tracer, x: Arr, dtype: Any, out: Any) -> np.dtype:
+    """The dtype to add up in, or to multiply: where `out=` has a wider one, that."""
+    if dtype is None and isinstance(out, Arr):
+        found = np.result_type(x.dtype, out.dtype)
+        if found.kind in "fc":
+            return t.supported(found)
+    return dtype_from(t, dtype, sum_dtype(x.dtype))
+
+
+def _as_it_comes(out: Any, kind: np.dtype) -> None:
+    """NumPy computes means and the like in `out=` itself, step by step."""
+    if isinstance(out, Arr) and out.dtype != kind:
+        raise Unhandled
+
+
 def _sum_like(name: str) -> Handler:
     def handler(
         t: Tracer,
@@ -70,7 +85,7 @@ def _sum_like(name: str) -> Handler:
         if exact is not None and axis is None and dtype is None and out is None and not keepdims:
             return exact
         x = as_arr(t, a)
-        kind = dtype_from(t, dtype, sum_dtype(x.dtype))
+        kind = _summed_as(t, x, dtype, out)
         axes = normal_axes(t, axis, x.ndim)
         return finish(t, reduced(t, name, x, axes, keepdims, dtype=kind), out)
 
@@ -120,6 +135,7 @@ def _mean(
 ) -> Any:
     x = as_arr(t, a)
     kind = dtype_from(t, dtype, mean_dtype(x.dtype))
+    _as_it_comes(out, kind)
     axes = normal_axes(t, axis, x.ndim)
     return finish(t, reduced(t, "mean", x, axes, keepdims, dtype=kind), out)
 
@@ -136,6 +152,7 @@ def _spread(name: str) -> Handler:
     ) -> Any:
         x = as_arr(t, a)
         kind = dtype_from(t, dtype, mean_dtype(x.dtype))
+        _as_it_comes(out, np.zeros((), kind).real.dtype)
         axes = normal_axes(t, axis, x.ndim)
         attrs: dict[str, Any] = {"ddof": t.concrete(ddof, "ddof")}
         if dtype is not None or kind.kind != "c":
@@ -153,6 +170,8 @@ def _arg(name: str) -> Handler:
         axes = normal_axes(t, axis, x.ndim) if axis is None else (normal_axis(t, axis, x.ndim),)
         if axis is None and x.ndim > 1:
             _never_empty(t, x, axes)
+        if isinstance(out, Arr) and not np.can_cast(out.dtype, np.intp):
+            t.raises("TypeError: cannot cast array data according to the rule 'safe'")
         return finish(t, reduced(t, name, x, axes, keepdims), out)
 
     return handler
@@ -185,6 +204,7 @@ def _count_nonzero(t: Tracer, a: Any, axis: Any = None, *, keepdims: Any = False
 
 @handles(np.ptp)
 def _ptp(t: Tracer, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    _as_it_comes(out, as_arr(t, a).dtype)
     largest = METHODS["max"](t, a, axis=axis, keepdims=keepdims)
     smallest = METHODS["min"](t, a, axis=axis, keepdims=keepdims)
     return finish(t, elementwise(t, "subtract", [largest, smallest]), out)
@@ -264,7 +284,7 @@ def _scan(name: str) -> Handler:
             x = reshape(t, x, -1) if x.ndim != 1 else x
             axis = 0
         at = normal_axis(t, axis, x.ndim)
-        kind = dtype_from(t, dtype, sum_dtype(x.dtype))
+        kind = _summed_as(t, x, dtype, out)
         value = t.inferred(name, [t.read(x)], {"axis": at, "dtype": kind})
         return finish(t, t.result(value), out)
 

@@ -161,6 +161,8 @@ def _take(
         places = np.array(indices)
         if places.dtype.kind not in "iu" or isinstance(indices, (int, np.integer)):
             raise Unhandled
+    if isinstance(out, Arr) and not np.can_cast(out.dtype, x.dtype):
+        t.raises("TypeError: cannot cast array data according to the rule 'safe'")
     found = _moded(t, as_arr(t, indices), x.shape[at], mode)
     key = (*(slice(None),) * at, found)
     return finish(t, taken(t, select(t, x, key)), out)
