@@ -332,7 +332,7 @@ class Noise:
         """The least or the largest of x; where that holds zeros of both signs, either may be it,
         since they are equal and met in an order of NumPy's own.
         """
-        if np.asarray(x).dtype.kind != "f" or not self.seed % 2:
+        if np.asarray(x).dtype.kind != "f" or self.rng.random() < 0.5:
             return result
         zeros = np.signbit(np.asarray(x)[np.asarray(x) == 0])
         if len(set(zeros.tolist())) < 2:

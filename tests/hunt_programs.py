@@ -60,6 +60,7 @@ RARE_INDICES = (
     "slice(1)",
 )
 MEANS = re.compile("mean|var|std|norm|average|cov|corrcoef")  # of integers, they add floats
+LAPACK = re.compile(r"linalg\.(inv|det|slogdet|solve|cholesky)")  # which has no wider type
 FACTORS = re.compile(r"(np|\})\.(cum)?prod|multiply\.(reduce|accumulate)")
 EXTREME = re.compile(r"\.(nan|a)?(min|max)(imum\.reduce)?\(|ptp")
 PLACE = re.compile(r"\{([a-z]+)(\d?)\}")
@@ -270,7 +271,7 @@ class Builder:
         for place, name in chosen.items():
             plain = plain.replace(place, name)
             wrap = exactness == "sum" and place not in ("{w}", "{t}")
-            noise = "WF" if MEANS.search(row.text) else "W"
+            noise = "WF" if MEANS.search(row.text) else "N" if LAPACK.search(row.text) else "W"
             noisy = noisy.replace(place, f"{noise}({name}{cast})" if wrap else name)
         if row.text == "np.clip({r}, {x}, {x2})":
             noisy = noisy.replace("np.clip", "CLIP")

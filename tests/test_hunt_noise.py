@@ -99,3 +99,11 @@ def test_a_call_that_numpy_needs_long_for_is_passed_over(monkeypatch):
     assert hunt.check(program, calls).failure == "another answer"
     monkeypatch.setattr(hunt, "SLOW", -1.0)
     assert not hunt.check(program, calls).failure
+
+
+def test_lapack_has_noise_of_its_own_and_no_wider_type():
+    x = np.random.default_rng(1).random((3, 3))
+    text = "np.linalg.cholesky({m} @ {m}.T + 9 * np.eye({m}.shape[-2]))"
+    right = np.linalg.cholesky(x @ x.T + 9 * np.eye(3))
+    assert not found(text, "sum", x, right * (1 + 1e-15))
+    assert found(text, "sum", x, right * (1 + 1e-12))
