@@ -363,8 +363,9 @@ PICKING = [
     *_rows("move", 1, "np.take({a}, {i}, mode='clip')", "{m}[{i} % 2, 0]", "{m}[:, {i} % 2]"),
     *_rows("move", 1, "{m}[{i} % 2, {i} % 2]", "{m}[1:, {i} % 2]", "{a}[{i}]", "{a}[{b}, ...]"),
     *_rows("exact", 1, "{w}[{w} > {s}] = {s2}", "{w}[{w} > {s}] *= {s2}", "{w}[{b}] = {x}"),
-    *_rows("exact", 1, "{w}[{w} == {w}] += {w}[{w} == {w}]", "{w}[{i} % len({w})] = {x}"),
-    *_rows("exact", 1, "{w}[{i} % len({w})] += {x}", "np.add.at({w}, {i}[:3] % len({w}), {s})"),
+    *_rows("exact", 1, "{w}[{w} == {w}] += {w}[{w} == {w}]", "{w}[{i} % len({w})] = {s}"),
+    *_rows("exact", 1, "{w}[{i} % len({w})] += {s}", "np.add.at({w}, {i}[:3] % len({w}), {s})"),
+    *_rows("exact", 1, "{w}[np.ravel({i}) % len({w})] = np.arange({i}.size)"),
     *_rows("exact", 1, "np.bincount(abs({i}).ravel() % 9)", "np.sort({v}[{v} > {s}])"),
     *_rows(
         "exact", 1, "np.maximum.at({w}, {i}[:3] % len({w}), {i}[:3])", "{w}[..., {i} % 2] = {s}"

@@ -86,6 +86,12 @@ def test_sums_of_floats_that_integers_become_are_rounded_as_such():
     assert found("np.trapezoid({a}, dx=0.1)", "sum", x[1::2].copy(), 0.4 + 1e-12)
 
 
+def test_how_many_elements_are_picked_counts_where_noise_does_not_change_it():
+    three, four = (Outcome((np.ones(n),), None, {}) for n in (3, 4))
+    assert "shape (3,) became (4,)" in difference(three, four, lambda: [three, three])
+    assert difference(three, four, lambda: [three, four]) == ""
+
+
 def test_the_sign_of_a_zero_counts_where_noise_does_not_change_it():
     x = np.array([0.0, -0.0, 1.0])
     right = np.expm1(x)
