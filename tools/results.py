@@ -35,16 +35,27 @@ def race_table(suites: list[dict[str, Any]]) -> list[str]:
     return lines if len(lines) > 2 else []
 
 
-def suite_table(suite: dict[str, Any]) -> list[str]:
-    """The programs of NPBench together: times as fast as NumPy, by preset and peer."""
-    names = list(dict.fromkeys(name for peers in suite["means"].values() for name in peers))
+def suite_table(suites: list[dict[str, Any]]) -> list[str]:
+    """The programs of NPBench together: times as fast as NumPy, by preset and peer, whichever run
+    they were measured in.
+    """
+    means: dict[str, dict[str, Any]] = {}
+    for suite in suites:
+        for preset, peers in suite["means"].items():
+            means.setdefault(preset, {}).update(peers)
+    means = {preset: means[preset] for preset in sorted(means, key="SML".find)}
+    names = sorted({name for peers in means.values() for name in peers}, key=_own_first)
     lines = [f"| NPBench, geomean over NumPy (right answers) | {' | '.join(names)} |"]
     lines.append("|---|" + "--:|" * len(names))
-    for preset, peers in suite["means"].items():
+    for preset, peers in means.items():
         count = max(mean["programs"] for mean in peers.values())
         cells = [_mean(peers[name]) if name in peers else "" for name in names]
         lines.append(f"| {count} programs at {preset} | {' | '.join(cells)} |")
     return [*lines, ""]
+
+
+def _own_first(name: str) -> tuple[bool, str]:
+    return name != "tailorbird", name
 
 
 def _mean(mean: dict[str, Any]) -> str:
@@ -57,6 +68,8 @@ def figures(suites: list[dict[str, Any]]) -> list[str]:
     for suite in suites:
         rows = suite["targets"]
         short = [row for row in rows if not row["holds"]]
+        if not rows:
+            continue
         lines.append(f"- {suite['suite']}: {len(rows) - len(short)} of {len(rows)} figures hold")
         lines += [
             f"  - short: {r['what']}: {r['measured']:.3g} (limit {r['limit']:.3g})" for r in short
@@ -80,7 +93,8 @@ def main() -> None:
     suites = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
     alone = [suite for suite in suites if suite["threads"] == 1]
     races = [suite for suite in alone if suite["suite"] in SHOWN]
-    whole = [line for suite in alone if "means" in suite for line in suite_table(suite)]
+    programs = [suite for suite in alone if "means" in suite]
+    whole = suite_table(programs) if programs else []
     lines = [*race_table(races), "", *whole, *figures(alone)] if alone else []
     text = "\n".join(lines) + "\n" if lines else ""
     readme = ROOT / "README.md"
