@@ -308,7 +308,7 @@ class Noise:
         """np.logaddexp: the larger number and a logarithm, each some ulp off, which may cancel."""
         found = function(x, y)
         with np.errstate(all="ignore"):
-            larger = np.maximum(x, y).astype(found.dtype)
+            larger = np.maximum(np.asarray(x, found.dtype), np.asarray(y, found.dtype))
             moved = found + (np.asarray(self.moved(larger)) - larger)
         return np.where(np.isfinite(moved), moved, found).astype(found.dtype)[()]
 

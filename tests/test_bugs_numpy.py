@@ -373,3 +373,10 @@ def test_an_out_of_another_dtype_is_refused_where_numpy_refuses_it():
     agrees(lambda x, y: np.argmax(x, axis=0, out=y), (x, x[0] * 1), native=False)
     agrees(lambda x, y: np.argmax(x, axis=0, out=y), (x, np.zeros(3, np.int64)))
     agrees(lambda x, y: np.take(x, [0, 1], out=y), (x.astype("f4"), np.ones(2)), native=False)
+
+
+def test_a_range_of_bools_has_at_most_two():
+    def some(x):
+        return np.arange(x.size, dtype=np.bool_), x * 2
+
+    agrees(some, *((np.ones(n),) for n in (2, 1, 0, 3, 2)))

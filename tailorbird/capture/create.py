@@ -34,7 +34,7 @@ from tailorbird.capture.views import (
 )
 from tailorbird.ir.expr import Dim, Expr
 from tailorbird.ir.node import Operand, type_of
-from tailorbird.ir.types import PYTHON_TYPES, WEAK_BOOL, Type
+from tailorbird.ir.types import BOOL, PYTHON_TYPES, WEAK_BOOL, Type
 
 INT = np.dtype(np.int64)
 
@@ -134,6 +134,8 @@ def _arange(
         distance = 0
     length = _steps(distance, abs(stride))
     kind = dtype_from(t, dtype, INT)
+    if kind == BOOL and t.at_least(length, 3):
+        t.raises("TypeError: a range of bools has at most two")
     operand = first if isinstance(first, Expr) else int(first)
     return arange(t, operand, stride, t.assume.canon(length), kind)
 
