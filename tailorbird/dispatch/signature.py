@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from tailorbird.profile.look import CONTAINERS, DEEPEST, LONGEST, arrays
+
 NUMBERS = (float, int, complex)
-CONTAINERS = (tuple, list, dict)
 PLAIN_DATA = (bool, str, bytes, type(None))
-LONGEST = 256  # containers that are longer, or lie deeper, are not looked into
-DEEPEST = 8
 LARGEST = 2**63  # integers beyond are not compiled, which says nothing about others
 
 
@@ -66,15 +65,9 @@ def _name(key: Any) -> Hashable:
     return key if type(key) in (str, int) else ("key", type(key))
 
 
-def elements(x: Any, depth: int = 0) -> int:
+def elements(x: Any) -> int:
     """How many array elements an argument brings."""
-    kind = type(x)
-    if kind is np.ndarray:
-        return x.size if x.ndim else 0
-    if kind not in CONTAINERS or len(x) > LONGEST or depth > DEEPEST:
-        return 0
-    items = x.values() if kind is dict else x
-    return sum(elements(item, depth + 1) for item in items)
+    return sum(array.size for array in arrays(x) if array.ndim)
 
 
 def bucket(count: int) -> int:

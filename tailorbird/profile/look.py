@@ -45,14 +45,15 @@ def look(x: Any) -> Facts:
 
 def profile_of(x: Any) -> str:
     """The input profile of arguments: which of their arrays, in order, have a fact, and which."""
-    facts = enumerate(map(look, _arrays(x, 0)))
+    facts = enumerate(map(look, arrays(x)))
     return ", ".join(f"{k} {found}" for k, found in facts if found != NOTHING)
 
 
-def _arrays(x: Any, depth: int) -> Iterator[np.ndarray]:
+def arrays(x: Any, depth: int = 0) -> Iterator[np.ndarray]:
+    """The arrays of an argument, those in containers too."""
     kind = type(x)
     if kind is np.ndarray:
         yield x
     elif kind in CONTAINERS and len(x) <= LONGEST and depth <= DEEPEST:
         for item in x.values() if kind is dict else x:
-            yield from _arrays(item, depth + 1)
+            yield from arrays(item, depth + 1)
